@@ -1,0 +1,1 @@
+//! An append-only, hash-chained record of each request

@@ -1,0 +1,1 @@
+//! Batch-invariant number crunching; knows tensors and slices, no tenant

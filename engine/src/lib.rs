@@ -1,0 +1,1 @@
+//! Scheduler, sequences, devices and the server that speaks wire

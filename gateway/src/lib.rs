@@ -1,0 +1,1 @@
+//! The Pingora edge: authenticate, bound, admit, believe, answer

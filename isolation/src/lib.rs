@@ -1,0 +1,1 @@
+//! The trusted core: pages, leases, fences, scrubbing, admission and outcomes

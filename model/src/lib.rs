@@ -1,0 +1,1 @@
+//! What a model file says: metadata, tokenizer, chat template, tensors

@@ -1,0 +1,1 @@
+//! Config artifacts: parse, validate, compare, last-known-good

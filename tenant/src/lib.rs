@@ -1,0 +1,1 @@
+//! Tenants, API keys, limits and their store

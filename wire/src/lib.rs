@@ -1,0 +1,25 @@
+//! What gateway and engine say to each other: frames, handshake and tickets. No I/O.
+//!
+//! The public interface is:
+//! - [`ToEngine`] and [`ToGateway`], the messages of each direction;
+//! - [`encode`] and [`Decoder`], which turn them into length-prefixed frames and back;
+//! - [`WireKey`], [`Submit::seal`] and [`TicketCheck`], which prove that a submission came from our gateway, once;
+//! - [`digest_tokens`], the digest that evidence is compared by.
+//!
+//! Architecture invariant: knows no text, no API key and no tenant name; only token ids and an opaque tag.
+
+#![cfg_attr(
+    test,
+    allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests compute freely")
+)]
+
+mod frame;
+mod message;
+mod ticket;
+
+pub use frame::{Decoder, FRAME_BYTES_MAX, FrameError, encode};
+pub use message::{
+    Census, Delta, End, Ending, EngineStatus, Evidence, Failed, Finished, GatewayHello, Hello, Logprobs,
+    PROTOCOL, Refusal, RequestId, Sampling, Stamp, Submit, ToEngine, ToGateway, TokenOut,
+};
+pub use ticket::{TicketCheck, TicketError, WireKey, digest_tokens};
