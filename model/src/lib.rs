@@ -1,1 +1,26 @@
-//! What a model file says: metadata, tokenizer, chat template, tensors
+//! What a model file says: metadata, tensors, tokenizer, chat template; where to get one, and whether it is the right one.
+//!
+//! The public interface is:
+//! - [`Gguf`] and [`ModelFile`]: the header of a file, and positioned reads of its tensors;
+//! - [`LlamaShape`]: the numbers that the Llama family is computed with.
+//!
+//! Architecture invariant: imports no other crate of ours; knows no tenant, no request and no kernel.
+
+#![cfg_attr(
+    test,
+    allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests compute freely")
+)]
+
+mod file;
+mod gguf;
+mod shape;
+#[cfg(test)]
+mod testing;
+
+pub use file::{ModelError, ModelFile};
+pub use gguf::{
+    ALIGNMENT_MAX, ARRAY_DEPTH_MAX, ARRAY_LEN_MAX, Array, DIMS_MAX, Gguf, GgufError, HELD_BYTES_MAX,
+    KEY_BYTES_MAX, METADATA_MAX, STRING_BYTES_MAX, TENSOR_NAME_BYTES_MAX, TENSORS_MAX, TensorInfo,
+    TensorKind, Value,
+};
+pub use shape::{CONTEXT_MAX, HEADS_MAX, LAYERS_MAX, LlamaShape, ShapeError, VOCAB_MAX, WIDTH_MAX};
