@@ -1,0 +1,181 @@
+//! The one door into the engine. Knows no page: it only counts.
+
+use crate::{
+    fault::{Fault, seeded},
+    outcome::Rejection,
+    tag::{TenantScope, TenantTag},
+    units::{PageSize, Pages, Tokens},
+};
+use alloc::vec::Vec;
+
+/// The window that measured memory can honour.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    window: Tokens,
+    page_size: PageSize,
+}
+
+impl Limits {
+    /// The advertised window, if `measured` pages hold it.
+    ///
+    /// # Errors
+    /// When they do not: the engine must not start.
+    pub fn derive(
+        advertised: Tokens,
+        measured: Pages,
+        page_size: PageSize,
+    ) -> Result<Self, CapacityMismatch> {
+        let holds = holds(measured, page_size);
+        if advertised > holds {
+            return Err(CapacityMismatch { advertised, holds });
+        }
+        Ok(Self { window: advertised, page_size })
+    }
+
+    /// Tokens that a request may span, prompt and output together.
+    pub const fn window(&self) -> Tokens {
+        self.window
+    }
+
+    /// The window after the pool became smaller; never larger than before.
+    #[must_use]
+    pub fn narrowed(&self, measured: Pages) -> Self {
+        Self { window: self.window.min(holds(measured, self.page_size)), page_size: self.page_size }
+    }
+
+    /// Lets a prompt in at its full length, prompt and output together, or refuses it as it is.
+    ///
+    /// # Errors
+    /// When the prompt or the output is empty, or both together exceed the window.
+    pub fn admit<P: Length>(
+        &self,
+        scope: &TenantScope,
+        prompt: P,
+        max_new: Tokens,
+    ) -> Result<Bounded<P>, Rejected> {
+        let length = prompt.length();
+        if length == 0 {
+            return Err(Rejected { reason: Rejection::EmptyPrompt });
+        }
+        if max_new == Tokens::ZERO {
+            return Err(Rejected { reason: Rejection::NothingToGenerate });
+        }
+        let asked = u64::try_from(length).unwrap_or(u64::MAX).saturating_add(u64::from(max_new.get()));
+        let slack = u64::from(seeded(Fault::AdmitOffByOne));
+        match u32::try_from(asked) {
+            Ok(total) if u64::from(total) <= u64::from(self.window.get()).saturating_add(slack) => {
+                Ok(Bounded { tag: scope.tag(), prompt, total: Tokens::new(total), max_new })
+            }
+            Ok(_) | Err(_) => Err(Rejected { reason: Rejection::TooLong { asked, window: self.window } }),
+        }
+    }
+
+    /// Checks a waiting prompt again, after [`Limits::narrowed`].
+    ///
+    /// # Errors
+    /// When it no longer fits.
+    pub fn readmit<P>(&self, waiting: Bounded<P>) -> Result<Bounded<P>, Rejected> {
+        if waiting.total > self.window {
+            let asked = u64::from(waiting.total.get());
+            return Err(Rejected { reason: Rejection::TooLong { asked, window: self.window } });
+        }
+        Ok(waiting)
+    }
+}
+
+/// What cannot be counted in `Tokens` is more than any window.
+fn holds(measured: Pages, page_size: PageSize) -> Tokens {
+    page_size.tokens_in(measured).unwrap_or(Tokens::new(u32::MAX))
+}
+
+/// Something with a length in tokens.
+pub trait Length {
+    /// How many tokens.
+    fn length(&self) -> usize;
+}
+
+impl Length for Vec<u32> {
+    fn length(&self) -> usize {
+        self.len()
+    }
+}
+
+/// A prompt that was counted and fits. [`Limits::admit`] is the only maker.
+///
+/// ```compile_fail,E0451
+/// use isolation::admit::Bounded;
+/// fn forge(prompt: Vec<u32>) -> Bounded<Vec<u32>> {
+///     Bounded { prompt, tag: todo!(), total: todo!(), max_new: todo!() }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Bounded<P> {
+    tag: TenantTag,
+    prompt: P,
+    total: Tokens,
+    max_new: Tokens,
+}
+
+impl<P> Bounded<P> {
+    /// Whose prompt it is.
+    pub const fn tag(&self) -> TenantTag {
+        self.tag
+    }
+
+    /// Tokens of prompt and output together.
+    pub const fn total(&self) -> Tokens {
+        self.total
+    }
+
+    /// Tokens of output at most; at least one.
+    pub const fn max_new(&self) -> Tokens {
+        self.max_new
+    }
+
+    /// The prompt.
+    pub const fn prompt(&self) -> &P {
+        &self.prompt
+    }
+
+    /// The prompt and the output bound, by value.
+    pub fn into_parts(self) -> (P, Tokens) {
+        (self.prompt, self.max_new)
+    }
+}
+
+/// A request that was refused before any page was touched. It leads to an answer, and to no sequence:
+///
+/// ```compile_fail,E0277
+/// use isolation::admit::{Bounded, Rejected};
+/// fn go_on_anyway(rejected: Rejected) -> Bounded<Vec<u32>> { rejected.into() }
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Rejected {
+    /// Why.
+    pub reason: Rejection,
+}
+
+impl core::fmt::Display for Rejected {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.reason.fmt(f)
+    }
+}
+
+impl core::error::Error for Rejected {}
+
+/// More was promised than memory holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct CapacityMismatch {
+    /// The window promised.
+    pub advertised: Tokens,
+    /// Tokens that the measured pages hold.
+    pub holds: Tokens,
+}
+
+impl core::fmt::Display for CapacityMismatch {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "a window of {} tokens is advertised, the pool holds {}", self.advertised, self.holds)
+    }
+}
+
+impl core::error::Error for CapacityMismatch {}

@@ -1,0 +1,94 @@
+//! Guards that a test can take away, to see that the exploration finds their loss.
+//!
+//! Without the feature `seeded-faults`, [`seeded`] is the constant `false` and each fault is compiled out. With it, a test
+//! takes away one guard on its own thread through `with`.
+
+#[cfg(all(feature = "seeded-faults", not(debug_assertions)))]
+compile_error!("seeded faults are for tests: a release cannot hold them");
+
+/// One guard, taken away.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// A dirty page counts as clean without a wipe.
+    NoScrub,
+    /// A wipe is believed without reading the page back.
+    NoVerify,
+    /// A retired page leaves quarantine at once.
+    NoFence,
+    /// A step does not raise the fence of shared pages that it names.
+    NoSharedFence,
+    /// A write counts as filled when it is handed out, before its step is done.
+    NoFilledMark,
+    /// A write is committed by the receipt of another step.
+    StaleCommit,
+    /// A write is committed although its step failed.
+    FailedCommit,
+    /// Another tenant's run is adopted.
+    CrossTenantAdopt,
+    /// A dropped lease gives all pages back but one.
+    LostPage,
+    /// A granted page stays in the clean list.
+    DoubleGrant,
+    /// A grant does not begin a new generation.
+    GenerationNotBumped,
+    /// The prefix tree compares the first token of a page only.
+    PrefixNoTokenCompare,
+    /// The prefix tree covers a whole prompt.
+    PrefixWholePrompt,
+    /// The prefix tree evicts pages that a sequence reads.
+    EvictInUse,
+    /// The window admits one token too many.
+    AdmitOffByOne,
+}
+
+impl Fault {
+    /// Each of them.
+    pub const ALL: [Self; 15] = [
+        Self::NoScrub,
+        Self::NoVerify,
+        Self::NoFence,
+        Self::NoSharedFence,
+        Self::NoFilledMark,
+        Self::StaleCommit,
+        Self::FailedCommit,
+        Self::CrossTenantAdopt,
+        Self::LostPage,
+        Self::DoubleGrant,
+        Self::GenerationNotBumped,
+        Self::PrefixNoTokenCompare,
+        Self::PrefixWholePrompt,
+        Self::EvictInUse,
+        Self::AdmitOffByOne,
+    ];
+}
+
+#[cfg(not(feature = "seeded-faults"))]
+pub(crate) const fn seeded(_: Fault) -> bool {
+    false
+}
+
+#[cfg(feature = "seeded-faults")]
+std::thread_local! {
+    static SEEDED: core::cell::Cell<Option<Fault>> = const { core::cell::Cell::new(None) };
+}
+
+#[cfg(feature = "seeded-faults")]
+pub(crate) fn seeded(fault: Fault) -> bool {
+    SEEDED.get() == Some(fault)
+}
+
+/// What `act` returns when this thread lacks the guard that `fault` names.
+#[cfg(feature = "seeded-faults")]
+pub fn with<T>(fault: Fault, act: impl FnOnce() -> T) -> T {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            SEEDED.set(None);
+        }
+    }
+    let restore = Restore;
+    SEEDED.set(Some(fault));
+    let result = act();
+    drop(restore);
+    result
+}

@@ -1,0 +1,169 @@
+//! One page of key/value memory, in a state that its type names. Knows no lease and no pool.
+//!
+//! ```text
+//!   born ──► Dirty ──scrub──► Clean ──give──► Owned
+//!              ▲ │                              │
+//!              │ └──► withdrawn (destroyed)     │
+//!              └────────────retire──────────────┘
+//! ```
+
+use crate::{
+    fault::{Fault, seeded},
+    tag::TenantTag,
+    units::{Generation, index},
+};
+
+/// The number of a page. Only a pool makes them, and only [`crate::lease::Lease::include`] tells a device of them.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PageId(u32);
+
+impl PageId {
+    /// Where the page lies in the pool's memory, below the pool's total.
+    pub const fn index(self) -> usize {
+        index(self.0)
+    }
+
+    pub(crate) const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// A page as a linear token: one for each page, which moves from state to state and is never copied.
+///
+/// ```compile_fail,E0599
+/// use isolation::page::{Clean, Page};
+/// fn twice(page: Page<Clean>) -> [Page<Clean>; 2] { [page.clone(), page] }
+/// ```
+/// Only a scrub makes it clean:
+/// ```compile_fail,E0451
+/// use isolation::page::{Clean, Dirty, Page};
+/// fn wash(page: Page<Dirty>) -> Page<Clean> { Page { state: Clean(()), ..todo!() } }
+/// ```
+/// ```compile_fail,E0308
+/// use isolation::page::{Clean, Dirty, Page};
+/// fn wash(page: Page<Dirty>) -> Page<Clean> { page }
+/// ```
+#[derive(Debug)]
+pub struct Page<S> {
+    id: PageId,
+    generation: Generation,
+    state: S,
+}
+
+/// Holds unknown bytes, maybe another tenant's.
+#[derive(Debug)]
+pub struct Dirty(());
+
+/// Reads as zero.
+#[derive(Debug)]
+pub struct Clean(());
+
+/// Belongs to one tenant.
+#[derive(Debug)]
+pub struct Owned {
+    tag: TenantTag,
+}
+
+impl Page<Dirty> {
+    /// Every page is born dirty: nobody knows what the memory held before.
+    pub(crate) const fn born(number: u32) -> Self {
+        Self { id: PageId(number), generation: Generation::new(0), state: Dirty(()) }
+    }
+
+    /// Ends the page: a destroyed token cannot come back.
+    pub(crate) fn withdraw(self) {}
+
+    /// The only road to [`Clean`].
+    pub(crate) fn scrub<E: Erase>(self, verify: Verify, memory: &mut E) -> ScrubEnd<E::Error> {
+        if !seeded(Fault::NoScrub)
+            && let Err(error) = memory.erase(self.id)
+        {
+            return ScrubEnd::Failed(self, error);
+        }
+        let blank = match verify {
+            Verify::ReadBack if !seeded(Fault::NoVerify) => memory.is_blank(self.id),
+            Verify::ReadBack | Verify::TrustWipe => Ok(true),
+        };
+        match blank {
+            // A page at its last generation could only be granted under a number that it had before.
+            Ok(true) if self.generation.next().is_some() => {
+                ScrubEnd::Clean(Page { id: self.id, generation: self.generation, state: Clean(()) })
+            }
+            Ok(true | false) => ScrubEnd::Unfit(self),
+            Err(error) => ScrubEnd::Failed(self, error),
+        }
+    }
+}
+
+impl Page<Clean> {
+    /// Begins a new life of the page.
+    pub(crate) fn give(self, tag: TenantTag) -> Page<Owned> {
+        let next = if seeded(Fault::GenerationNotBumped) { None } else { self.generation.next() };
+        Page { id: self.id, generation: next.unwrap_or(self.generation), state: Owned { tag } }
+    }
+
+    /// Back among the dirty, unused.
+    pub(crate) fn soil(self) -> Page<Dirty> {
+        Page { id: self.id, generation: self.generation, state: Dirty(()) }
+    }
+}
+
+impl Page<Owned> {
+    /// What linear tokens rule out, for [`Fault::DoubleGrant`] alone.
+    #[cfg(feature = "seeded-faults")]
+    pub(crate) fn forge_clean(&self) -> Page<Clean> {
+        Page { id: self.id, generation: self.generation, state: Clean(()) }
+    }
+
+    pub(crate) const fn facts(&self) -> Facts {
+        Facts { id: self.id, generation: self.generation, tag: self.state.tag }
+    }
+
+    pub(crate) fn retire(self) -> Page<Dirty> {
+        Page { id: self.id, generation: self.generation, state: Dirty(()) }
+    }
+}
+
+/// What an owned page is: plain numbers, which give no right to it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Facts {
+    pub(crate) id: PageId,
+    pub(crate) generation: Generation,
+    pub(crate) tag: TenantTag,
+}
+
+/// How one scrub ended.
+pub(crate) enum ScrubEnd<E> {
+    Clean(Page<Clean>),
+    /// The memory did not do as asked; the page is as dirty as before.
+    Failed(Page<Dirty>, E),
+    /// Not blank after its wipe, or out of generations: never to be granted again.
+    Unfit(Page<Dirty>),
+}
+
+/// Memory that can wipe pages. Its one promise is checked by reading back.
+pub trait Erase {
+    /// Why the memory could not do it.
+    type Error;
+
+    /// After `Ok`, each byte of `page` reads as zero until the next write.
+    ///
+    /// # Errors
+    /// When the wipe was not done, or may not have been.
+    fn erase(&mut self, page: PageId) -> Result<(), Self::Error>;
+
+    /// Whether each byte of `page` reads as zero now, by reading them all.
+    ///
+    /// # Errors
+    /// When the page could not be read.
+    fn is_blank(&mut self, page: PageId) -> Result<bool, Self::Error>;
+}
+
+/// Whether a wipe is believed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Verify {
+    /// Each wiped page is read back; one that is not blank is withdrawn.
+    ReadBack,
+    /// Not read back. For memory whose wipe is checked elsewhere, or benches.
+    TrustWipe,
+}
