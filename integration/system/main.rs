@@ -1,0 +1,12 @@
+//! The real binary, driven from outside.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test crate: to fail is its work"
+)]
+
+mod command;
