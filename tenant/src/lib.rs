@@ -1,1 +1,40 @@
-//! Tenants, API keys, limits and their store
+//! Tenants, API keys, limits and their store.
+//!
+//! The public interface is:
+//! - [`Store`], which holds tenants and keys in SQLite; the gateway and the command line may have it open at once;
+//! - [`ApiKey`], the key as its holder presents it, and [`Pepper`], without which what the store holds of it is worth nothing;
+//! - [`Directory`], the snapshot that authenticates, follows the store and outlives its failures;
+//! - [`Inflight`], which counts a key's requests;
+//! - [`Secret`], for what must not be printed.
+//!
+//! Architecture invariant: a secret is never stored, never shown twice, never printable; the hot path never waits for a store.
+
+#![cfg_attr(
+    test,
+    allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests compute freely")
+)]
+
+mod base62;
+mod directory;
+mod error;
+mod inflight;
+mod key;
+mod limits;
+mod name;
+mod pepper;
+mod secret;
+mod store;
+mod time;
+
+pub use directory::{Directory, Follower, Health, NotAuthenticated, Principal};
+pub use error::StoreError;
+pub use inflight::{Guard, Inflight, TooMany};
+pub use key::{ApiKey, KEY_CHARS, KeyId, NotAKey};
+pub use limits::{Concurrency, Expiry, KeyLimits};
+pub use name::{BadName, Name};
+pub use pepper::{Pepper, PepperError};
+pub use secret::Secret;
+pub use store::{
+    BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, Revision, Revoked, Snapshot, Store, TENANTS_MAX, Tenant, TenantId,
+};
+pub use time::UnixMillis;

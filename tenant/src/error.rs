@@ -1,0 +1,74 @@
+//! What can go wrong with the store: the caller's input, the operator's files, the database.
+
+use std::io;
+
+use crate::key::KeyId;
+use crate::store::TenantId;
+
+/// Why the store did not do what it was asked. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A tenant has this name already.
+    #[error("a tenant of this name exists already")]
+    NameTaken,
+    /// No tenant has this id.
+    #[error("no tenant has the id {0}")]
+    NoSuchTenant(TenantId),
+    /// No key has this id.
+    #[error("no key has the id {0}")]
+    NoSuchKey(KeyId),
+    /// The cap is above what any key may have.
+    #[error("a window cap of {asked} tokens is above the most that is allowed, {allowed}")]
+    WindowCapTooHigh {
+        /// Tokens asked.
+        asked: u32,
+        /// Tokens allowed.
+        allowed: u32,
+    },
+    /// The limit is above what any key may have.
+    #[error("a concurrency of {asked} requests is above the most that is allowed, {allowed}")]
+    ConcurrencyTooHigh {
+        /// Requests asked.
+        asked: u32,
+        /// Requests allowed.
+        allowed: u32,
+    },
+    /// The key would never work.
+    #[error("the expiry lies in the past")]
+    ExpiryPassed,
+    /// The store holds as many as it may.
+    #[error("the store holds {limit} already, and that is the most it may")]
+    Full {
+        /// Tenants, or keys.
+        limit: u32,
+    },
+    /// The store was made with another pepper: with this one, no key of it would work.
+    #[error("the pepper is not the one this store was made with; restore the pepper file that belongs to it")]
+    WrongPepper,
+    /// A file of the store cannot be made, locked or closed to others.
+    #[error("the store's file cannot be used: {0}")]
+    File(#[source] io::Error),
+    /// The schema cannot be brought up to date, or is newer than this program.
+    #[error("the store's schema does not fit this program: {0}")]
+    Schema(#[source] Box<sqlx::migrate::MigrateError>),
+    /// The database reports an error, a lock held for too long among them.
+    #[error("the store fails: {0}")]
+    Database(#[source] Box<sqlx::Error>),
+    /// A row says what no program of ours writes.
+    #[error("the store holds a row that cannot be read: {table}.{column}")]
+    Damaged {
+        /// The table.
+        table: &'static str,
+        /// The column.
+        column: &'static str,
+    },
+    /// The system has no randomness to give.
+    #[error("the system gives no randomness")]
+    NoRandomness,
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Database(Box::new(error))
+    }
+}
