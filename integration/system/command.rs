@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output};
 
+use integration::server::Home;
+
 fn bulkhead(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_bulkhead"))
         .args(arguments)
@@ -51,4 +53,47 @@ fn a_policy_is_checked_with_its_numbers() {
         assert!(said(&output).contains(told), "{bad}: {}", said(&output));
     }
     assert_eq!(bulkhead(&["policy", "check", "nowhere.toml"]).status.code(), Some(3));
+}
+
+#[test]
+fn tenants_and_keys_are_made_listed_and_ended() {
+    let home = Home::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let key = home.key("acme");
+    assert!(key.starts_with("bh_live_"), "{key}");
+    let again = home.run(&["tenant", "create", "acme"]);
+    assert_eq!(again.status.code(), Some(2), "{}", said(&again));
+    let stranger = home.run(&["key", "create", "--tenant", "nobody"]);
+    assert_eq!(stranger.status.code(), Some(2), "{}", said(&stranger));
+    let capped = home.json(&["key", "create", "--tenant", "acme", "--window-cap", "128", "--json"]);
+    assert_eq!(capped["window_cap"], 128);
+    let too_much = home.run(&["key", "create", "--tenant", "acme", "--window-cap", "4000000000"]);
+    assert_eq!(too_much.status.code(), Some(2));
+    assert!(
+        said(&too_much).contains("4000000000") && said(&too_much).contains("16777216"),
+        "{}",
+        said(&too_much)
+    );
+
+    let listed = home.run(&["key", "list", "--tenant", "acme", "--json"]);
+    assert!(!said(&listed).contains(&key), "a listing shows a secret");
+    let keys: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(keys.as_array().unwrap().len(), 2);
+    let id = keys[0]["id"].as_str().unwrap();
+    assert!(key.contains(id), "the id stands in the key");
+    let revoked = home.json(&["key", "revoke", id, "--json"]);
+    assert_eq!(revoked["revoked"], true);
+    let keys = home.json(&["key", "list", "--json"]);
+    assert!(keys[0]["revoked_ms"].is_i64() && keys[1]["revoked_ms"].is_null(), "{keys}");
+    assert_eq!(home.run(&["key", "revoke", "AAAAAAAAAAAA"]).status.code(), Some(2));
+    assert_eq!(home.run(&["key", "revoke", &key]).status.code(), Some(2), "a key is not its id");
+    assert_eq!(home.json(&["tenant", "list", "--json"])[0]["name"], "acme");
+}
+
+#[test]
+fn a_store_that_cannot_be_used_ends_with_10() {
+    let home = Home::new(env!("CARGO_BIN_EXE_bulkhead"));
+    std::fs::write(home.path().join("pepper.key"), "not a pepper").unwrap();
+    let output = home.run(&["tenant", "list"]);
+    assert_eq!(output.status.code(), Some(10), "{}", said(&output));
+    assert!(said(&output).contains("pepper"), "{}", said(&output));
 }

@@ -10,3 +10,4 @@
 )]
 
 mod command;
+mod isolation;

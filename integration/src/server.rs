@@ -1,0 +1,235 @@
+//! A real server, started from the real binary, with all that it said.
+
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::http;
+use crate::process::Process;
+use crate::wait;
+
+/// From the start of the process to its `ready` line, at most.
+const READY_MAX: Duration = Duration::from_secs(120);
+/// A running server learns of a new key within a second; twenty times that, for a busy machine.
+const KEY_MAX: Duration = Duration::from_secs(20);
+
+/// The model's file, as `./check` sets it.
+///
+/// # Panics
+/// When `BULKHEAD_TEST_MODEL` is unset: a test that needs the model must not pass without it.
+#[must_use]
+pub fn test_model() -> PathBuf {
+    let path = std::env::var_os("BULKHEAD_TEST_MODEL")
+        .expect("BULKHEAD_TEST_MODEL must name the demo model's file; ./check fetches it and sets this");
+    let path = PathBuf::from(path);
+    assert!(path.is_file(), "BULKHEAD_TEST_MODEL names {}, which is no file", path.display());
+    path
+}
+
+/// A data folder, and the binary to run on it.
+#[derive(Debug)]
+pub struct Home {
+    binary: PathBuf,
+    folder: TempDir,
+}
+
+impl Home {
+    /// A fresh folder for `binary`.
+    ///
+    /// # Panics
+    /// When none can be made.
+    #[must_use]
+    pub fn new(binary: &str) -> Self {
+        Self { binary: PathBuf::from(binary), folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// The data folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A command on this folder; logs say everything.
+    #[must_use]
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(arguments).arg("--data").arg(self.path()).args(["--log-level", "debug"]);
+        command
+    }
+
+    /// Runs a command to its end.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().expect("the binary runs")
+    }
+
+    /// Runs a command that must succeed and answer in JSON.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {} {errors}", output.status);
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{arguments:?}: {error} {errors}"))
+    }
+
+    /// Makes a tenant and a key for it; returns the key.
+    ///
+    /// # Panics
+    /// When the command refuses.
+    #[must_use]
+    pub fn key(&self, tenant: &str) -> String {
+        let made = self.json(&["tenant", "create", tenant, "--json"]);
+        assert_eq!(made["name"], tenant);
+        let key = self.json(&["key", "create", "--tenant", tenant, "--json"]);
+        key["key"].as_str().expect("a key").to_owned()
+    }
+
+    /// Starts `bulkhead up` on free ports with the test model, and waits for `ready`.
+    ///
+    /// # Panics
+    /// When it does not get ready.
+    #[must_use]
+    pub fn up(&self, more: &[&str]) -> Server {
+        let mut command = self.command(&["up", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.arg("--from").arg(test_model()).args(more);
+        let process = Process::start(&mut command, READY_MAX, |line| line == "ready");
+        let (address, admin) = (process.address_after("base URL:"), process.address_after("admin:"));
+        Server { key: process.after("key:"), address, admin, process }
+    }
+}
+
+/// A running server. Dropped, it is killed, and its engine ends with it.
+#[derive(Debug)]
+pub struct Server {
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// Where status and metrics are.
+    pub admin: SocketAddr,
+    /// The demo tenant's key.
+    pub key: String,
+    /// The process.
+    pub process: Process,
+}
+
+impl Server {
+    /// A chat request with the demo key.
+    #[must_use]
+    pub fn chat(&self, body: &Value) -> http::Answer {
+        http::post(self.address, "/v1/chat/completions", &self.key, body)
+    }
+
+    /// Waits until the server lets this key in.
+    ///
+    /// # Panics
+    /// When it does not within [`KEY_MAX`].
+    pub fn knows(&self, key: &str) {
+        knows(self.address, key);
+    }
+
+    /// What `/status` of the admin listener says now.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        http::get(self.admin, "/status", None).json()
+    }
+}
+
+/// Gateway and engine as services of their own, so that the engine can be another one for each request.
+#[derive(Debug)]
+pub struct Services<'a> {
+    home: &'a Home,
+    address: SocketAddr,
+    admin: SocketAddr,
+    _gateway: Process,
+}
+
+/// An engine as a service of its own.
+#[derive(Debug)]
+pub struct EngineService(Process);
+
+impl<'a> Services<'a> {
+    /// Starts the gateway; no engine is there yet.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn gateway(home: &'a Home) -> Self {
+        let run = home.path().join("run");
+        std::fs::create_dir_all(&run).expect("a folder for the socket");
+        let key = run.join("wire.key");
+        std::fs::write(&key, [7; 32]).expect("a wire key");
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a private wire key");
+        let mut command = home.command(&["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.arg("--model").arg(test_model());
+        command.arg("--engine-socket").arg(run.join("engine.sock")).arg("--wire-key-file").arg(&key);
+        let gateway = Process::start(&mut command, READY_MAX, |line| line.starts_with("admin:"));
+        let (address, admin) = (gateway.address_after("base URL:"), gateway.address_after("admin:"));
+        Self { home, address, admin, _gateway: gateway }
+    }
+
+    /// Starts a fresh engine and waits until the gateway would answer.
+    ///
+    /// # Panics
+    /// When it does not get ready.
+    #[must_use]
+    pub fn engine(&self, more: &[&str]) -> EngineService {
+        let run = self.home.path().join("run");
+        let mut command = self.home.command(&["engine"]);
+        command.arg("--model").arg(test_model()).arg("--socket").arg(run.join("engine.sock"));
+        command.arg("--wire-key-file").arg(run.join("wire.key")).args(more);
+        let engine = Process::start(&mut command, READY_MAX, |line| line.starts_with('{'));
+        wait::until("link to the engine", READY_MAX, || {
+            (http::get(self.admin, "/readyz", None).status() == 200).then_some(())
+        });
+        EngineService(engine)
+    }
+
+    /// Waits until the gateway lets this key in.
+    ///
+    /// # Panics
+    /// When it does not within [`KEY_MAX`].
+    pub fn knows(&self, key: &str) {
+        knows(self.address, key);
+    }
+
+    /// A chat request.
+    #[must_use]
+    pub fn chat(&self, key: &str, body: &Value) -> http::Answer {
+        http::post(self.address, "/v1/chat/completions", key, body)
+    }
+
+    /// What `/status` of the admin listener says now.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        http::get(self.admin, "/status", None).json()
+    }
+}
+
+impl EngineService {
+    /// Ends it, and checks that it ended well.
+    ///
+    /// # Panics
+    /// When it did not.
+    pub fn stop(mut self) {
+        self.0.terminate();
+        let (code, said) = self.0.wait();
+        assert_eq!(code, Some(0), "{said}");
+    }
+}
+
+fn knows(address: SocketAddr, key: &str) {
+    wait::until("answer to a new key", KEY_MAX, || {
+        (http::get(address, "/v1/models", Some(key)).status() == 200).then_some(())
+    });
+}
