@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::thread;
-use std::time::Duration;
 
 use integration::server::{Home, Services};
 use serde_json::{Value, json};
@@ -141,6 +140,3 @@ fn a_tenant_never_finds_another_ones_prefix() {
     assert!(of_another > 0, "the second tenant does not find its own pages");
     assert_eq!(same, bits);
 }
-
-/// Longest wait for pages to come back after their sequence ended.
-pub(crate) const SETTLE_MAX: Duration = Duration::from_secs(10);

@@ -9,5 +9,11 @@
     reason = "a test crate: to fail is its work"
 )]
 
+mod bad_input;
+mod clients;
 mod command;
+mod failures;
 mod isolation;
+mod markers;
+mod starts;
+mod window;
