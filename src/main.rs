@@ -1,3 +1,61 @@
 //! The `bulkhead` command: parses arguments and wires the crates together; holds no rule.
 
-fn main() {}
+mod cli;
+mod data;
+mod exit;
+mod log;
+mod memory;
+mod policy;
+mod present;
+mod supervise;
+mod tenants;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+use data::DataDir;
+use exit::{Doing, Exit, Failure};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // With standard error gone there is nobody left to tell; the exit code still says it.
+            drop(writeln!(std::io::stderr(), "bulkhead: {failure}"));
+            ExitCode::from(&failure)
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    let server = matches!(cli.command, Command::Serve(_) | Command::Gateway(_) | Command::Engine(_));
+    log::start(&cli.common, if server { "info" } else { "warn" })?;
+    match cli.command {
+        Command::Tenant(command) => on_runtime(async move {
+            let data = DataDir::open(cli.common.data.as_deref())?;
+            tenants::run_tenant(&data, command).await
+        }),
+        Command::Key(command) => on_runtime(async move {
+            let data = DataDir::open(cli.common.data.as_deref())?;
+            tenants::run_key(&data, command).await
+        }),
+        Command::Policy(command) => policy::run(command),
+        Command::Up(_)
+        | Command::Serve(_)
+        | Command::Gateway(_)
+        | Command::Engine(_)
+        | Command::Model(_)
+        | Command::Audit(_)
+        | Command::Status(_) => Err(Failure::new(Exit::Other, "this command waits for its crate")),
+    }
+}
+
+/// Runs `work` on a runtime of its own.
+fn on_runtime(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.doing(Exit::Other, "start the runtime")?.block_on(work)
+}
