@@ -1,12 +1,16 @@
 //! The `bulkhead` command: parses arguments and wires the crates together; holds no rule.
 
+mod audit;
 mod cli;
+mod config;
 mod data;
 mod exit;
 mod log;
 mod memory;
 mod policy;
 mod present;
+mod shutdown;
+mod status;
 mod supervise;
 mod tenants;
 
@@ -44,13 +48,11 @@ fn run(cli: Cli) -> Result<(), Failure> {
             tenants::run_key(&data, command).await
         }),
         Command::Policy(command) => policy::run(command),
-        Command::Up(_)
-        | Command::Serve(_)
-        | Command::Gateway(_)
-        | Command::Engine(_)
-        | Command::Model(_)
-        | Command::Audit(_)
-        | Command::Status(_) => Err(Failure::new(Exit::Other, "this command waits for its crate")),
+        Command::Audit(command) => audit::run(&DataDir::open(cli.common.data.as_deref())?, command),
+        Command::Status(args) => status::run(&args),
+        Command::Up(_) | Command::Serve(_) | Command::Gateway(_) | Command::Engine(_) | Command::Model(_) => {
+            Err(Failure::new(Exit::Other, "this command waits for its crate"))
+        }
     }
 }
 
