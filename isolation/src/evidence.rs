@@ -157,7 +157,7 @@ impl StampCheck {
 
 /// A payload whose stamp was checked: the only thing that goes out. Only [`StampCheck::accept`] makes one.
 ///
-/// ```compile_fail,E0423
+/// ```compile_fail,E0603
 /// let forged = isolation::evidence::Verified("another tenant's token");
 /// ```
 #[derive(Debug)]

@@ -9,7 +9,7 @@ compile_error!("seeded faults are for tests: a release cannot hold them");
 /// One guard, taken away.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
-    /// A dirty page counts as clean without a wipe.
+    /// A dirty page counts as clean, neither wiped nor read back.
     NoScrub,
     /// A wipe is believed without reading the page back.
     NoVerify,
@@ -23,6 +23,12 @@ pub enum Fault {
     StaleCommit,
     /// A write is committed although its step failed.
     FailedCommit,
+    /// A write is committed by a lease that did not make it.
+    ForeignCommit,
+    /// A lease writes again before its former write is committed.
+    WriteTwice,
+    /// A lease writes beyond its pages.
+    WriteBeyond,
     /// Another tenant's run is adopted.
     CrossTenantAdopt,
     /// A dropped lease gives all pages back but one.
@@ -43,7 +49,7 @@ pub enum Fault {
 
 impl Fault {
     /// Each of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::NoScrub,
         Self::NoVerify,
         Self::NoFence,
@@ -51,6 +57,9 @@ impl Fault {
         Self::NoFilledMark,
         Self::StaleCommit,
         Self::FailedCommit,
+        Self::ForeignCommit,
+        Self::WriteTwice,
+        Self::WriteBeyond,
         Self::CrossTenantAdopt,
         Self::LostPage,
         Self::DoubleGrant,

@@ -90,6 +90,11 @@ impl Lease {
         self.table().map(|page| page.id)
     }
 
+    /// The life that each of its pages is in, in the order of [`Lease::pages`].
+    pub fn generations(&self) -> impl Iterator<Item = Generation> + '_ {
+        self.table().map(|page| page.generation)
+    }
+
     /// Its pages that are shared: adopted, or sealed by this lease.
     pub fn shared_pages(&self) -> Pages {
         pages(self.shared.len())
@@ -135,12 +140,18 @@ impl Lease {
         if step.epoch() != self.epoch {
             return Err(LeaseError::OtherEpoch { lease: self.epoch, step: step.epoch() });
         }
-        if let Some(write) = self.outstanding {
+        if let Some(write) = self.outstanding
+            && !seeded(Fault::WriteTwice)
+        {
             return Err(LeaseError::WriteOutstanding { step: write.step });
         }
         let capacity = self.capacity();
         let full = LeaseError::Full { filled: self.filled, len, capacity };
-        let end = self.filled.checked_add(len).filter(|&end| end <= capacity).ok_or(full)?;
+        let end = self
+            .filled
+            .checked_add(len)
+            .filter(|&end| end <= capacity || seeded(Fault::WriteBeyond))
+            .ok_or(full)?;
         let first = index(self.page_size.full_pages(self.filled).get());
         let Some(into) = self.table().nth(first).filter(|_| len > Tokens::ZERO) else {
             return Err(LeaseError::EmptyWrite);
@@ -170,7 +181,7 @@ impl Lease {
     /// then stays unreadable, and the lease takes no other.
     pub fn commit(&mut self, write: PendingWrite, receipt: &StepReceipt) -> Result<(), LeaseError> {
         let PendingWrite(write) = write;
-        if self.outstanding != Some(write) {
+        if self.outstanding != Some(write) && !seeded(Fault::ForeignCommit) {
             return Err(LeaseError::OtherWrite { step: write.step });
         }
         if receipt.epoch() != self.epoch {

@@ -1,0 +1,66 @@
+//! Every state that two tenants, a late device and an operator can reach in a small world keeps the tenants apart.
+//!
+//! `EXPLORE=deep` walks larger worlds, for an hour or so.
+
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    unreachable_pub,
+    dead_code,
+    reason = "a test that breaks may panic, and each test uses a part of the world"
+)]
+
+mod world;
+
+use world::{Scale, search::explore};
+
+const PAIR: &[usize] = &[0, 1];
+const FAMILY: &[usize] = &[0, 0, 1];
+
+/// Walks `small`, or `deep` where the environment asks for it.
+fn closes(small: Scale, deep: Scale) {
+    let scale = if std::env::var("EXPLORE").is_ok_and(|wish| wish == "deep") { deep } else { small };
+    let seen = explore(scale).unwrap_or_else(|found| panic!("{found:#?}"));
+    println!("{scale:?}: {seen:?}");
+    assert!(seen.reads > 0, "nothing was read, so nothing was tested");
+}
+
+/// Two steps at once, in any order; a device that breaks off.
+#[test]
+fn steps_in_flight() {
+    closes(
+        Scale { pages: 3, seats: PAIR, flights: 2, chunks: &[1, 2], losses: 0 },
+        Scale { pages: 4, seats: PAIR, flights: 2, chunks: &[1, 2], losses: 0 },
+    );
+}
+
+/// A wipe that lies or fails, and a pool that shrinks.
+#[test]
+fn losses() {
+    closes(
+        Scale { pages: 3, seats: PAIR, flights: 2, chunks: &[2], losses: 1 },
+        Scale { pages: 3, seats: PAIR, flights: 2, chunks: &[1, 2], losses: 2 },
+    );
+}
+
+/// Room for both tenants at once.
+#[test]
+fn both_live() {
+    closes(
+        Scale { pages: 4, seats: PAIR, flights: 1, chunks: &[2], losses: 0 },
+        Scale { pages: 4, seats: PAIR, flights: 1, chunks: &[1, 2], losses: 1 },
+    );
+}
+
+/// Two sequences that share their tenant's prefix, beside another tenant.
+#[test]
+fn shared_prefix() {
+    closes(
+        Scale { pages: 3, seats: FAMILY, flights: 1, chunks: &[2], losses: 0 },
+        Scale { pages: 4, seats: FAMILY, flights: 1, chunks: &[2], losses: 0 },
+    );
+}
