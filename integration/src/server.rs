@@ -18,6 +18,9 @@ const READY_MAX: Duration = Duration::from_secs(120);
 /// A running server learns of a new key within a second; twenty times that, for a busy machine.
 const KEY_MAX: Duration = Duration::from_secs(20);
 
+/// What the gateway and engine of [`Services`] share.
+pub const WIRE_KEY: [u8; 32] = [7; 32];
+
 /// The model's file, as `./check` sets it.
 ///
 /// # Panics
@@ -168,7 +171,7 @@ impl<'a> Services<'a> {
         let run = home.path().join("run");
         std::fs::create_dir_all(&run).expect("a folder for the socket");
         let key = run.join("wire.key");
-        std::fs::write(&key, [7; 32]).expect("a wire key");
+        std::fs::write(&key, WIRE_KEY).expect("a wire key");
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a private wire key");
         let mut command = home.command(&["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
         command.arg("--model").arg(test_model());
@@ -176,6 +179,12 @@ impl<'a> Services<'a> {
         let gateway = Process::start(&mut command, READY_MAX, |line| line.starts_with("admin:"));
         let (address, admin) = (gateway.address_after("base URL:"), gateway.address_after("admin:"));
         Self { home, address, admin, _gateway: gateway }
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Starts a fresh engine and waits until the gateway would answer.

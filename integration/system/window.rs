@@ -71,7 +71,7 @@ fn a_window_above_the_pool_refuses_to_start_and_says_both_numbers() {
 #[test]
 fn a_key_with_a_cap_has_a_narrower_window() {
     let home = Home::new(env!("CARGO_BIN_EXE_bulkhead"));
-    home.key("acme");
+    assert_eq!(home.json(&["tenant", "create", "acme", "--json"])["name"], "acme");
     let capped = home.json(&["key", "create", "--tenant", "acme", "--window-cap", "128", "--json"]);
     let key = capped["key"].as_str().unwrap();
     let server = home.up(&["--pool-tokens", "1024"]);

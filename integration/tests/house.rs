@@ -100,3 +100,31 @@ fn ci_runs_the_one_test_command() {
     let run = text(Path::new(".ci/run")).expect(".ci/run is text");
     assert!(run.lines().any(|line| line.starts_with("exec ./check")), "{run}");
 }
+
+/// The relative links of a Markdown text.
+fn links_of(text: &str) -> Vec<&str> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    targets.map(|target| target.split('#').next().unwrap_or_default()).filter(|t| is_relative(t)).collect()
+}
+
+fn is_relative(target: &str) -> bool {
+    !target.is_empty() && !target.contains("://") && !target.contains(' ')
+}
+
+#[test]
+fn every_link_of_the_docs_leads_somewhere() {
+    let mut broken = vec![];
+    let mut seen = 0;
+    for file in files().iter().filter(|file| file.extension().is_some_and(|end| end == "md")) {
+        let text = text(file).expect("a page is text");
+        let folder = root().join(file.parent().expect("a file has a folder"));
+        for link in links_of(&text) {
+            seen += 1;
+            if !folder.join(link).exists() {
+                broken.push(format!("{}: {link}", file.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(seen > 5, "only {seen} links seen: the search is blind");
+}
