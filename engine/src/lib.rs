@@ -1,7 +1,7 @@
 //! Scheduler, sequences, devices and the server that speaks wire.
 //!
 //! The public interface is:
-//! - `core::Engine`, the step loop's state: it takes submissions, runs steps and hands out frames, and does no I/O;
+//! - [`core::Engine`], the step loop's state: it takes submissions, runs steps and hands out frames, and does no I/O;
 //! - [`device::Device`], the border to the hardware, with [`device::stamp`], a device without floats for tests;
 //! - `server::run`, which puts an engine behind a Unix socket.
 //!
@@ -13,7 +13,7 @@
     allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests compute freely")
 )]
 
-// pub mod core;
+pub mod core;
 pub mod device;
 pub mod sampler;
 // pub mod server;

@@ -1,0 +1,288 @@
+//! The engine: pages, a device, and the sequences that use them. One thread, no I/O, no clock: it is told what to do and
+//! hands out frames.
+//!
+//! Architecture invariant: page numbers reach the device through [`isolation::lease::Lease::include`] alone, and a frame
+//! says what was done, never what was asked for.
+
+mod config;
+mod drive;
+mod fuse;
+mod plan;
+mod prefixes;
+mod queue;
+mod room;
+mod sequence;
+mod stepping;
+
+pub use config::{EngineConfig, EngineStartError, PrefixCache};
+pub use drive::{Ended, Reader, Transcript, Unsound, run_to_end, settle};
+pub use fuse::{Blown, Fuse};
+pub use plan::{Candidate, Phase, Plan, Turn, View, plan};
+
+use crate::{
+    device::{Device, DeviceFacts},
+    sampler::{Sampler, Scratch},
+};
+use isolation::{
+    admit::{Limits, Rejected},
+    outcome::Rejection,
+    page::Verify,
+    pool::Pool,
+    tag::{Registry, TenantTag},
+    units::{Epoch, Pages, Tokens},
+};
+use prefixes::Prefixes;
+use queue::Queue;
+use sequence::{Running, Stamper, Waiting};
+use std::collections::BTreeSet;
+use wire::{Ending, EngineStatus, Failed, Hello, PROTOCOL, Refusal, RequestId, Submit, ToGateway};
+
+/// Stop tokens of one sequence at most.
+pub const STOP_TOKENS_MAX: usize = 256;
+
+/// Whether a step had anything to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Progress {
+    /// Nothing was done, and nothing is left to do until the next call from outside.
+    Idle,
+    /// Something was done: call again.
+    Worked,
+}
+
+/// See the module. Without `Debug`, since it holds prompts.
+pub struct Engine<D> {
+    device: D,
+    facts: DeviceFacts,
+    /// Token ids are below this.
+    vocab: u32,
+    config: EngineConfig,
+    pool: Pool,
+    registry: Registry,
+    limits: Limits,
+    prefixes: Prefixes,
+    queue: Queue,
+    /// In order of arrival; at most `config.sequences_max`.
+    running: Vec<Running>,
+    /// Frames for the next step to hand out; at most one for each sequence that ended between two steps.
+    outbox: Vec<ToGateway>,
+    /// Pages still to be withdrawn by [`Engine::shrink`].
+    owed: Pages,
+    fuse: Fuse,
+    scrub_failures: u32,
+    steps: u64,
+    prefilled: u64,
+    decoded: u64,
+    scratch: Scratch,
+    logits: Vec<f32>,
+}
+
+impl<D: Device> Engine<D> {
+    /// An engine with every page wiped and verified, or none.
+    ///
+    /// # Errors
+    /// See [`EngineStartError`]; above all, when the window is more than the measured pool holds (P4).
+    pub fn new(mut device: D, config: EngineConfig, epoch: Epoch) -> Result<Self, EngineStartError> {
+        config.check()?;
+        let facts = device.facts();
+        let vocab = u32::try_from(facts.vocab).ok().filter(|vocab| *vocab > 0);
+        let vocab = vocab.ok_or(EngineStartError::Vocabulary { vocab: facts.vocab })?;
+        if facts.chunk_max == Tokens::ZERO {
+            return Err(EngineStartError::Zero { field: "chunk_max" });
+        }
+        let mut pool = Pool::new(facts.pages, facts.page_size, epoch);
+        pool.scrub(facts.pages, Verify::ReadBack, &mut device).map_err(EngineStartError::Device)?;
+        let limits = limits(&config, &facts, pool.capacity())?;
+        Ok(Self {
+            device,
+            facts,
+            vocab,
+            config,
+            prefixes: Prefixes::new(facts.page_size, share(&config, pool.capacity())),
+            pool,
+            registry: Registry::new(),
+            limits,
+            queue: Queue::default(),
+            running: Vec::new(),
+            outbox: Vec::new(),
+            owed: Pages::ZERO,
+            fuse: Fuse::Intact,
+            scrub_failures: 0,
+            steps: 0,
+            prefilled: 0,
+            decoded: 0,
+            scratch: Scratch::default(),
+            logits: Vec::new(),
+        })
+    }
+
+    /// What the engine is, for one session.
+    #[must_use]
+    pub fn hello(&self, session: [u8; 16]) -> Hello {
+        Hello {
+            protocol: PROTOCOL,
+            epoch: self.pool.epoch().get(),
+            session,
+            model_digest: self.facts.model_digest,
+            vocab: self.vocab,
+            window: self.window().get(),
+            capacity: self.capacity_tokens(),
+            page_tokens: self.facts.page_size.tokens(),
+            sequences_max: self.config.sequences_total(),
+        }
+    }
+
+    /// Tokens that a request may span now; none once the fuse is blown.
+    #[must_use]
+    pub fn window(&self) -> Tokens {
+        match self.fuse {
+            Fuse::Intact => self.limits.window(),
+            Fuse::Blown(_) => Tokens::ZERO,
+        }
+    }
+
+    /// Whether the engine found itself unsound, and why.
+    #[must_use]
+    pub fn fuse(&self) -> Fuse {
+        self.fuse
+    }
+
+    /// Takes a sequence into the queue, or refuses it without touching a page.
+    ///
+    /// # Errors
+    /// Why it is refused; nothing else follows for it.
+    pub fn submit(&mut self, submit: Submit) -> Result<(), Refusal> {
+        match self.fuse {
+            Fuse::Intact => {}
+            Fuse::Blown(_) => return Err(Refusal::ShuttingDown),
+        }
+        if submit.epoch != self.pool.epoch().get() || self.knows(submit.request) {
+            return Err(Refusal::NotAuthentic);
+        }
+        let tag = TenantTag::new(submit.tag);
+        let scope = self.registry.open(tag);
+        let prompt = self
+            .limits
+            .admit(&scope, submit.prompt, Tokens::new(submit.max_tokens))
+            .map_err(|rejected| refusal(&rejected))?;
+        if let Some(&id) = prompt.prompt().iter().find(|id| **id >= self.vocab) {
+            return Err(Refusal::UnknownToken { id, vocab: self.vocab });
+        }
+        if submit.stop_tokens.len() > STOP_TOKENS_MAX {
+            return Err(Refusal::BadSampling);
+        }
+        let sampler = Sampler::new(submit.sampling, self.vocab)?;
+        let (sequences, sequences_max) = (self.sequences(), self.config.sequences_total());
+        if sequences >= sequences_max {
+            return Err(Refusal::Overloaded { sequences, sequences_max });
+        }
+        let stamper = Stamper::new(submit.request, tag, self.pool.epoch());
+        let stop_tokens: BTreeSet<u32> = submit.stop_tokens.into_iter().collect();
+        self.queue.push(Waiting { stamper, prompt, stop_tokens, sampler });
+        Ok(())
+    }
+
+    /// Ends a sequence at once, and retires its pages. One that has ended already is left as it is.
+    pub fn cancel(&mut self, request: RequestId) {
+        let waiting = self.queue.take_where(|waiting| waiting.request() == request);
+        self.outbox.extend(waiting.into_iter().map(|waiting| waiting.end(Ending::Cancelled)));
+        if let Some(place) = self.running.iter().position(|running| running.request() == request) {
+            self.outbox.push(self.running.remove(place).end(Ending::Cancelled));
+        }
+    }
+
+    /// Takes `by` pages out of use: the window is narrowed at once, the pages go as soon as nobody holds them, and who
+    /// waits with more than the new window is refused.
+    pub fn shrink(&mut self, by: Pages) {
+        self.owed = self.owed.checked_add(by).unwrap_or(Pages::new(u32::MAX)).min(self.pool.capacity());
+        self.narrow();
+        tracing::warn!(pages = by.get(), window = self.limits.window().get(), "the pool shrinks");
+    }
+
+    /// Ends all there is, for the engine goes away: nothing is admitted from now on.
+    pub fn shut_down(&mut self) {
+        self.blow(Blown::ShuttingDown);
+        self.fail_running(Failed::ShuttingDown);
+    }
+
+    /// The engine's own account of itself.
+    pub fn status(&mut self) -> EngineStatus {
+        let census = self.pool.census();
+        EngineStatus {
+            epoch: self.pool.epoch().get(),
+            window: self.window().get(),
+            capacity: self.capacity_tokens(),
+            running: count(self.running.len()),
+            queued: count(self.queue.len()),
+            steps: self.steps,
+            prefilled: self.prefilled,
+            decoded: self.decoded,
+            census: wire::Census {
+                clean: census.clean.get(),
+                dirty: census.dirty.get(),
+                quarantined: census.quarantined.get(),
+                leased: census.leased.get(),
+                shared: census.shared.get(),
+                withdrawn: census.withdrawn.get(),
+                total: census.total.get(),
+            },
+        }
+    }
+
+    fn knows(&self, request: RequestId) -> bool {
+        self.queue.holds(request) || self.running.iter().any(|running| running.request() == request)
+    }
+
+    fn sequences(&self) -> u32 {
+        count(self.running.len().saturating_add(self.queue.len()))
+    }
+
+    /// Pages that can be granted, now or later.
+    fn capacity(&self) -> Pages {
+        self.pool.capacity().checked_sub(self.owed).unwrap_or(Pages::ZERO)
+    }
+
+    fn capacity_tokens(&self) -> u32 {
+        self.facts.page_size.tokens_in(self.capacity()).map_or(u32::MAX, Tokens::get)
+    }
+}
+
+fn limits(config: &EngineConfig, facts: &DeviceFacts, measured: Pages) -> Result<Limits, EngineStartError> {
+    let holds = facts.page_size.tokens_in(measured).unwrap_or(Tokens::new(u32::MAX));
+    let window = config.advertised_window.unwrap_or(holds.min(facts.context_trained));
+    if window > facts.context_trained {
+        let trained = facts.context_trained;
+        return Err(EngineStartError::BeyondTrained { advertised: window, trained });
+    }
+    if window < Tokens::new(2) {
+        return Err(EngineStartError::NoWindow { window });
+    }
+    Limits::derive(window, measured, facts.page_size).map_err(EngineStartError::Capacity)
+}
+
+fn share(config: &EngineConfig, capacity: Pages) -> Pages {
+    let percent = match config.prefix_cache {
+        PrefixCache::Off => 0,
+        PrefixCache::Share { percent } => u64::from(percent),
+    };
+    let pages = u64::from(capacity.get()).saturating_mul(percent).checked_div(100).unwrap_or(0);
+    Pages::new(u32::try_from(pages).unwrap_or(u32::MAX))
+}
+
+/// Each reason of the core as the wire says it.
+fn refusal(rejected: &Rejected) -> Refusal {
+    match rejected.reason {
+        Rejection::TooLong { asked, window } => Refusal::TooLong { asked, window: window.get() },
+        Rejection::EmptyPrompt => Refusal::Empty,
+        Rejection::NothingToGenerate | Rejection::BadSampling => Refusal::BadSampling,
+        Rejection::UnknownToken { id, vocab } => Refusal::UnknownToken { id, vocab },
+        Rejection::Overloaded { sequences, sequences_max } => {
+            Refusal::Overloaded { sequences, sequences_max }
+        }
+        Rejection::NotAuthentic => Refusal::NotAuthentic,
+        Rejection::ShuttingDown => Refusal::ShuttingDown,
+    }
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

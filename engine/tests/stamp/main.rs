@@ -1,0 +1,17 @@
+//! The engine on the stamp device: every wrong read shows in the tokens.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests compute freely"
+)]
+
+mod behaviour;
+mod common;
+mod controls;
+#[cfg(feature = "seeded-faults")]
+mod faults;
+mod pressure;
+mod trace;
