@@ -2,7 +2,8 @@
 //!
 //! The public interface is:
 //! - [`Gguf`] and [`ModelFile`]: the header of a file, and positioned reads of its tensors;
-//! - [`LlamaShape`]: the numbers that the Llama family is computed with.
+//! - [`LlamaShape`]: the numbers that the Llama family is computed with;
+//! - [`Tokenizer`] and [`StreamDecoder`]: text to token ids and back; [`Segment`] keeps trusted text apart from the rest.
 //!
 //! Architecture invariant: imports no other crate of ours; knows no tenant, no request and no kernel.
 
@@ -16,6 +17,7 @@ mod gguf;
 mod shape;
 #[cfg(test)]
 mod testing;
+mod tokenizer;
 
 pub use file::{ModelError, ModelFile};
 pub use gguf::{
@@ -24,3 +26,4 @@ pub use gguf::{
     TensorKind, Value,
 };
 pub use shape::{CONTEXT_MAX, HEADS_MAX, LAYERS_MAX, LlamaShape, ShapeError, VOCAB_MAX, WIDTH_MAX};
+pub use tokenizer::{Segment, StreamDecoder, Tokenizer, TokenizerError, TooLong};
