@@ -25,6 +25,7 @@ impl Limits {
         measured: Pages,
         page_size: PageSize,
     ) -> Result<Self, CapacityMismatch> {
+        // I9
         let holds = holds(measured, page_size);
         if advertised > holds {
             return Err(CapacityMismatch { advertised, holds });
@@ -60,6 +61,7 @@ impl Limits {
         if max_new == Tokens::ZERO {
             return Err(Rejected { reason: Rejection::NothingToGenerate });
         }
+        // I9: in 64 bits, where the sum cannot pass for a small one.
         let asked = u64::try_from(length).unwrap_or(u64::MAX).saturating_add(u64::from(max_new.get()));
         let slack = u64::from(seeded(Fault::AdmitOffByOne));
         match u32::try_from(asked) {
@@ -179,3 +181,75 @@ impl core::fmt::Display for CapacityMismatch {
 }
 
 impl core::error::Error for CapacityMismatch {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SIZE, scope};
+
+    struct Long(usize);
+
+    impl Length for Long {
+        fn length(&self) -> usize {
+            self.0
+        }
+    }
+
+    fn limits(window: u32) -> Limits {
+        Limits::derive(Tokens::new(window), Pages::new(window.div_ceil(SIZE.tokens())), SIZE).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_admitted_exactly_when_prompt_and_output_fit() {
+        let scope = scope(1);
+        for (window, prompt, max_new) in
+            (0..=9).flat_map(|w| (0..=9).flat_map(move |p| (0..=9).map(move |n| (w, p, n))))
+        {
+            let admitted = limits(window).admit(&scope, Long(prompt as usize), Tokens::new(max_new));
+            // I9
+            let fits = prompt > 0 && max_new > 0 && prompt + max_new <= window;
+            assert_eq!(admitted.is_ok(), fits, "{prompt} and {max_new} in {window}");
+            if let Ok(bounded) = admitted {
+                assert_eq!((bounded.total().get(), bounded.max_new().get()), (prompt + max_new, max_new));
+            }
+        }
+    }
+
+    #[test]
+    fn a_sum_that_overflows_is_too_long_and_says_by_how_much() {
+        let widest = Limits::derive(Tokens::new(u32::MAX), Pages::new(u32::MAX), SIZE).unwrap();
+        for (length, max_new) in [(1, u32::MAX), (u32::MAX as usize, 1), (usize::MAX, u32::MAX)] {
+            let rejected =
+                widest.admit(&scope(1), Long(length), Tokens::new(max_new)).map(|_| ()).unwrap_err();
+            let asked = (length as u64).saturating_add(u64::from(max_new));
+            // I9
+            assert_eq!(rejected.reason, Rejection::TooLong { asked, window: Tokens::new(u32::MAX) });
+        }
+    }
+
+    #[test]
+    fn more_cannot_be_promised_than_is_measured() {
+        let refused = CapacityMismatch { advertised: Tokens::new(9), holds: Tokens::new(8) };
+        // I9
+        assert_eq!(Limits::derive(Tokens::new(9), Pages::new(2), SIZE), Err(refused));
+        assert_eq!(
+            Limits::derive(Tokens::new(8), Pages::new(2), SIZE).map(|l| l.window()),
+            Ok(Tokens::new(8))
+        );
+    }
+
+    #[test]
+    fn a_smaller_pool_narrows_the_window_and_turns_away_who_waits() {
+        let wide = limits(8);
+        let waiting = wide.admit(&scope(1), Long(6), Tokens::new(2)).unwrap();
+        let waiting = wide.readmit(waiting).unwrap();
+        let narrow = wide.narrowed(Pages::new(1));
+        // I9
+        assert_eq!(
+            (narrow.window(), narrow.narrowed(Pages::new(9)).window()),
+            (Tokens::new(4), Tokens::new(4))
+        );
+        let rejected = narrow.readmit(waiting).map(|_| ()).unwrap_err();
+        assert_eq!(rejected.reason, Rejection::TooLong { asked: 8, window: Tokens::new(4) });
+    }
+}

@@ -59,6 +59,7 @@ impl Expectation {
             Stamp { request: evidence.request, tag: evidence.tag, epoch: evidence.epoch, sequence: 0 };
         let mut check = StampCheck { request: self.request, tag: self.tag, epoch: self.epoch, next: Some(0) };
         check.accept(stamp, ())?.into_inner();
+        // I11
         let prompt = self.prompt;
         let Evidence { written, attended, cached, pages, .. } = *evidence;
         if evidence.prompt_digest != self.prompt_digest {
@@ -137,6 +138,7 @@ impl StampCheck {
     /// # Errors
     /// The field that differs: the stream must be cut, and an alarm be raised.
     pub fn accept<T>(&mut self, stamp: Stamp, payload: T) -> Result<Verified<T>, IntegrityError> {
+        // I11: taken, so that a wrong frame leaves none to come.
         let next = self.next.take().ok_or(IntegrityError::Closed { sequence: stamp.sequence })?;
         if stamp.request != self.request {
             return Err(IntegrityError::Request { expected: self.request, got: stamp.request });
@@ -264,3 +266,95 @@ impl core::fmt::Display for IntegrityError {
 }
 
 impl core::error::Error for IntegrityError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAG: TenantTag = TenantTag::new(3);
+    const EPOCH: Epoch = Epoch::new(5);
+
+    fn judged(change: impl FnOnce(&mut Evidence)) -> Result<(FirstToken, StampCheck), IntegrityError> {
+        let mut evidence = Evidence {
+            request: [1; 16],
+            tag: TAG,
+            epoch: EPOCH,
+            prompt_digest: [2; 32],
+            written: Tokens::new(6),
+            attended: Tokens::new(10),
+            cached: Tokens::new(4),
+            pages: Pages::new(3),
+            generations: 0,
+        };
+        change(&mut evidence);
+        Expectation::new([1; 16], TAG, EPOCH, [2; 32], Tokens::new(10)).judge(&evidence)
+    }
+
+    fn refused(change: impl FnOnce(&mut Evidence)) -> IntegrityError {
+        judged(change).map(|_| ()).unwrap_err()
+    }
+
+    #[test]
+    fn evidence_passes_only_if_each_field_is_as_sent() {
+        // I11
+        let (first, _) = judged(|_| ()).unwrap();
+        assert_eq!((first.request(), first.cached()), ([1; 16], Tokens::new(4)));
+        let prompt = Tokens::new(10);
+        let (written, cached) = (Tokens::new(6), Tokens::new(4));
+        assert_eq!(
+            refused(|e| e.request = [9; 16]),
+            IntegrityError::Request { expected: [1; 16], got: [9; 16] }
+        );
+        let other = TenantTag::new(4);
+        assert_eq!(refused(|e| e.tag = other), IntegrityError::Tag { expected: TAG, got: other });
+        let other = Epoch::new(4);
+        assert_eq!(refused(|e| e.epoch = other), IntegrityError::Epoch { expected: EPOCH, got: other });
+        assert_eq!(refused(|e| e.prompt_digest[31] ^= 1), IntegrityError::PromptDigest { prompt });
+        for wrong in [0, 1, 9, 11] {
+            let attended = Tokens::new(wrong);
+            assert_eq!(refused(|e| e.attended = attended), IntegrityError::Attended { prompt, attended });
+        }
+        for wrong in [0, 5, 7, u32::MAX] {
+            let wrong = Tokens::new(wrong);
+            let error = refused(|e| e.written = wrong);
+            assert_eq!(error, IntegrityError::Written { prompt, written: wrong, cached });
+            let error = refused(|e| e.cached = wrong);
+            assert_eq!(error, IntegrityError::Written { prompt, written, cached: wrong });
+        }
+        let whole = refused(|e| (e.written, e.cached) = (Tokens::ZERO, prompt));
+        assert_eq!(whole, IntegrityError::CachedWhole { prompt, cached: prompt });
+        assert_eq!(refused(|e| e.pages = Pages::ZERO), IntegrityError::NoPages { prompt });
+    }
+
+    fn stamp(sequence: u32) -> Stamp {
+        Stamp { request: [1; 16], tag: TAG, epoch: EPOCH, sequence }
+    }
+
+    #[test]
+    fn frames_pass_in_order_and_none_after_a_wrong_one() {
+        let wrong = [
+            stamp(0),
+            stamp(1),
+            stamp(3),
+            Stamp { request: [9; 16], ..stamp(2) },
+            Stamp { tag: TenantTag::new(4), ..stamp(2) },
+            Stamp { epoch: Epoch::new(4), ..stamp(2) },
+        ];
+        for wrong in wrong {
+            let (_first, mut check) = judged(|_| ()).unwrap();
+            assert_eq!(check.accept(stamp(1), "a").map(Verified::into_inner), Ok("a"));
+            // I11
+            assert!(check.accept(wrong, "b").is_err(), "{wrong:?}");
+            let closed = check.accept(stamp(2), "c").map(Verified::into_inner);
+            assert_eq!(closed, Err(IntegrityError::Closed { sequence: 2 }));
+        }
+    }
+
+    #[test]
+    fn the_last_number_has_none_after_it() {
+        let (_first, mut check) = judged(|_| ()).unwrap();
+        check.next = Some(u32::MAX);
+        assert!(check.accept(stamp(u32::MAX), ()).is_ok());
+        assert!(check.accept(stamp(0), ()).is_err(), "no wrap");
+    }
+}

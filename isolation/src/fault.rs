@@ -1,6 +1,6 @@
 //! Guards that a test can take away, to see that the exploration finds their loss.
 //!
-//! Without the feature `seeded-faults`, [`seeded`] is the constant `false` and each fault is compiled out. With it, a test
+//! Without the feature `seeded-faults`, `seeded` is the constant `false` and each fault is compiled out. With it, a test
 //! takes away one guard on its own thread through `with`.
 
 #[cfg(all(feature = "seeded-faults", not(debug_assertions)))]

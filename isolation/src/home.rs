@@ -46,6 +46,7 @@ impl Home {
     }
 
     pub(crate) fn retire_leased(&self, page: Page<Owned>, fence: StepId) {
+        // I10
         self.forget_leased();
         self.push(Retired { page, fence });
     }

@@ -117,6 +117,7 @@ impl Lease {
     /// # Errors
     /// When the run is another tenant's or another pool's, or the lease has been used.
     pub fn adopt(&mut self, run: SharedRun) -> Result<(), LeaseError> {
+        // I7
         if run.tag() != self.tag && !seeded(Fault::CrossTenantAdopt) {
             return Err(LeaseError::OtherTenant { lease: self.tag, run: run.tag() });
         }
@@ -137,14 +138,17 @@ impl Lease {
     /// # Errors
     /// When the tokens do not fit, there are none, the step is another epoch's, or a write is outstanding.
     pub fn include(&mut self, len: Tokens, step: &OpenStep) -> Result<(PendingWrite, Access), LeaseError> {
+        // I4
         if step.epoch() != self.epoch {
             return Err(LeaseError::OtherEpoch { lease: self.epoch, step: step.epoch() });
         }
+        // I5: two writes to one place could land in either order.
         if let Some(write) = self.outstanding
             && !seeded(Fault::WriteTwice)
         {
             return Err(LeaseError::WriteOutstanding { step: write.step });
         }
+        // I6
         let capacity = self.capacity();
         let full = LeaseError::Full { filled: self.filled, len, capacity };
         let end = self
@@ -156,11 +160,12 @@ impl Lease {
         let Some(into) = self.table().nth(first).filter(|_| len > Tokens::ZERO) else {
             return Err(LeaseError::EmptyWrite);
         };
-        // Adoption refuses these too; here is where numbers leave, so here it is asked again.
+        // I1, I7: adoption refuses these too; here is where numbers leave, so here it is asked again.
         if let Some(foreign) = self.table().find(|page| page.tag != self.tag) {
             return Err(LeaseError::OtherTenant { lease: self.tag, run: foreign.tag });
         }
 
+        // I3: before anybody is told of a page.
         self.fence = self.fence.max(step.id());
         for page in &self.shared {
             page.raise_fence(step.id());
@@ -181,6 +186,7 @@ impl Lease {
     /// then stays unreadable, and the lease takes no other.
     pub fn commit(&mut self, write: PendingWrite, receipt: &StepReceipt) -> Result<(), LeaseError> {
         let PendingWrite(write) = write;
+        // I5
         if self.outstanding != Some(write) && !seeded(Fault::ForeignCommit) {
             return Err(LeaseError::OtherWrite { step: write.step });
         }
@@ -202,6 +208,7 @@ impl Lease {
     /// `None` while no page is full.
     pub fn seal(&mut self) -> Option<SharedRun> {
         let full = index(self.page_size.full_pages(self.filled).get());
+        // I7: a write begins at the filled mark, so it never reaches a full page.
         let fresh = full.saturating_sub(self.shared.len()).min(self.own.len());
         for page in self.own.drain(..fresh) {
             self.shared.push(SharedPage::seal(page, self.fence, Rc::clone(&self.home)));
@@ -330,3 +337,6 @@ impl core::fmt::Display for LeaseError {
 }
 
 impl core::error::Error for LeaseError {}
+
+#[cfg(test)]
+mod tests;

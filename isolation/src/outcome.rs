@@ -2,10 +2,12 @@
 
 use crate::{evidence::IntegrityError, units::Tokens};
 
-/// The end of a request. A refusal is not a success: no variant, no reason and no order is shared between them.
+// I12: no variant, no reason and no order is shared.
+/// The end of a request. A refusal is not a success.
 ///
 /// There is no default end:
 /// ```compile_fail,E0277
+/// // I12
 /// let end: isolation::outcome::Outcome = Default::default();
 /// ```
 /// and none is "more finished" than another:

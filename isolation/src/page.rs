@@ -35,7 +35,7 @@ impl PageId {
 /// fn twice(page: Page<Clean>) -> [Page<Clean>; 2] { [page.clone(), page] }
 /// ```
 /// Only a scrub makes it clean:
-/// ```compile_fail,E0451
+/// ```compile_fail,E0423
 /// use isolation::page::{Clean, Dirty, Page};
 /// fn wash(page: Page<Dirty>) -> Page<Clean> { Page { state: Clean(()), ..todo!() } }
 /// ```
@@ -70,11 +70,14 @@ impl Page<Dirty> {
         Self { id: PageId(number), generation: Generation::new(0), state: Dirty(()) }
     }
 
-    /// Ends the page: a destroyed token cannot come back.
-    pub(crate) fn withdraw(self) {}
+    /// Ends the page.
+    pub(crate) fn withdraw(self) {
+        // I1, I2: a destroyed token cannot come back.
+    }
 
     /// The only road to [`Clean`].
     pub(crate) fn scrub<E: Erase>(self, verify: Verify, memory: &mut E) -> ScrubEnd<E::Error> {
+        // I2
         if !seeded(Fault::NoScrub)
             && let Err(error) = memory.erase(self.id)
         {
@@ -87,7 +90,7 @@ impl Page<Dirty> {
             Verify::ReadBack | Verify::TrustWipe => Ok(true),
         };
         match blank {
-            // A page at its last generation could only be granted under a number that it had before.
+            // I4: a page at its last generation could only be granted under a number that it had before.
             Ok(true) if self.generation.next().is_some() => {
                 ScrubEnd::Clean(Page { id: self.id, generation: self.generation, state: Clean(()) })
             }
@@ -100,6 +103,7 @@ impl Page<Dirty> {
 impl Page<Clean> {
     /// Begins a new life of the page.
     pub(crate) fn give(self, tag: TenantTag) -> Page<Owned> {
+        // I4
         let next = if seeded(Fault::GenerationNotBumped) { None } else { self.generation.next() };
         Page { id: self.id, generation: next.unwrap_or(self.generation), state: Owned { tag } }
     }
@@ -168,4 +172,47 @@ pub enum Verify {
     ReadBack,
     /// Not read back. For memory whose wipe is checked elsewhere, or benches.
     TrustWipe,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Blank;
+
+    /// Memory that keeps what it held.
+    struct Stained;
+
+    impl Erase for Stained {
+        type Error = core::convert::Infallible;
+
+        fn erase(&mut self, _: PageId) -> Result<(), Self::Error> {
+            Ok(())
+        }
+
+        fn is_blank(&mut self, _: PageId) -> Result<bool, Self::Error> {
+            Ok(false)
+        }
+    }
+
+    #[test]
+    fn a_page_that_keeps_its_past_is_unfit() {
+        // I2
+        let end = Page::born(0).scrub(Verify::ReadBack, &mut Stained);
+        assert!(matches!(end, ScrubEnd::Unfit(_)));
+        let end = Page::born(0).scrub(Verify::TrustWipe, &mut Stained);
+        assert!(matches!(end, ScrubEnd::Clean(_)), "believed, where the caller says so");
+    }
+
+    #[test]
+    fn each_grant_is_a_new_life_and_after_the_last_there_is_none() {
+        let ScrubEnd::Clean(page) = Page::born(7).scrub(Verify::ReadBack, &mut Blank) else {
+            panic!("clean")
+        };
+        let owned = page.give(TenantTag::new(1));
+        let facts = owned.facts();
+        // I4
+        assert_eq!((facts.id.index(), facts.generation, facts.tag.get()), (7, Generation::new(1), 1));
+        let spent = Page { generation: Generation::new(u64::MAX), ..owned.retire() };
+        assert!(matches!(spent.scrub(Verify::ReadBack, &mut Blank), ScrubEnd::Unfit(_)));
+    }
 }

@@ -83,6 +83,7 @@ impl Pool {
     /// # Errors
     /// When [`STEPS_OPEN_MAX`] are open.
     pub fn open_step(&mut self) -> Result<OpenStep, StepsExhausted> {
+        // I4
         let exhausted = StepsExhausted { open: self.open.len() };
         let id = self.last_step.next().filter(|_| self.open.len() < STEPS_OPEN_MAX).ok_or(exhausted)?;
         self.last_step = id;
@@ -95,6 +96,7 @@ impl Pool {
     /// # Errors
     /// When the receipt is not of a step of this pool; nothing has moved then.
     pub fn settle(&mut self, receipt: &StepReceipt) -> Result<Pages, ForeignReceipt> {
+        // I4
         if receipt.epoch() != self.epoch || receipt.step() > self.last_step {
             return Err(ForeignReceipt { pool: self.epoch, receipt: receipt.epoch(), step: receipt.step() });
         }
@@ -165,6 +167,7 @@ impl Pool {
     /// Lets go of each retired page whose last step, and all before it, are proved done.
     fn release(&mut self) -> Pages {
         self.home.drain_to(&mut self.quarantine);
+        // I3
         let oldest_open = self.open.iter().min().copied();
         let is_over = |retired: &mut Retired| {
             oldest_open.is_none_or(|open| retired.fence < open) || seeded(Fault::NoFence)
@@ -216,6 +219,7 @@ pub struct Census {
 impl Census {
     /// Whether each page is in one state. If not, the pool must not be used further.
     pub fn adds_up(&self) -> bool {
+        // I10
         let states = [self.clean, self.dirty, self.quarantined, self.leased, self.shared, self.withdrawn];
         let sum: u64 = states.into_iter().map(|state| u64::from(state.get())).sum();
         sum == u64::from(self.total.get())
@@ -272,3 +276,6 @@ impl core::fmt::Display for ForeignReceipt {
 }
 
 impl core::error::Error for ForeignReceipt {}
+
+#[cfg(test)]
+mod tests;

@@ -76,6 +76,7 @@ impl PrefixTree {
     /// for there is nothing to sample from otherwise.
     pub fn find(&mut self, prompt: &[u32]) -> Option<SharedRun> {
         self.tick();
+        // I8
         let reusable = prompt.len().saturating_sub(if seeded(Fault::PrefixWholePrompt) { 0 } else { 1 });
         let mut found = Vec::new();
         let mut at = None;
@@ -94,6 +95,7 @@ impl PrefixTree {
     /// # Errors
     /// When the run is another tenant's, or is longer than `tokens`.
     pub fn insert(&mut self, tokens: &[u32], run: SharedRun) -> Result<Pages, PrefixError> {
+        // I8
         if run.tag() != self.tag || run.page_size() != self.page_size {
             return Err(PrefixError::OtherTenant { tree: self.tag, run: run.tag() });
         }
@@ -128,6 +130,7 @@ impl PrefixTree {
 
     /// Whether a leaf was let go that was last used before `limit` and that nobody else holds.
     fn evict_one(&mut self, limit: Used) -> bool {
+        // I8
         let is_free = |node: &Node| node.page.is_unshared() || seeded(Fault::EvictInUse);
         let victim = self
             .leaves
@@ -227,3 +230,6 @@ impl core::fmt::Display for PrefixError {
 }
 
 impl core::error::Error for PrefixError {}
+
+#[cfg(test)]
+mod tests;

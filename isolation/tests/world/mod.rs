@@ -190,9 +190,10 @@ impl World {
                 for (slot, &cell) in self.memory.cells(page).iter().enumerate() {
                     let position = i as u32 * SIZE + slot as u32;
                     let mark = mark(tenant, live.prompt, position);
-                    let filled = position < live.lease.filled().get(); // I5
+                    let filled = position < live.lease.filled().get();
+                    // I1, I2, I5, I7
                     ensure(cell == mark || cell == 0 && !filled, || {
-                        format!("{page:?} of tenant {tenant} holds {cell} at {position}, not {mark}") // I6
+                        format!("{page:?} of tenant {tenant} holds {cell} at {position}, not {mark}")
                     })?;
                 }
             }

@@ -32,38 +32,30 @@ pub fn explore(scale: Scale) -> Result<Seen, Found> {
             let mut at = replay(scale, &ops, history);
             for (&op, number) in ops.iter().zip(0..) {
                 let longer = || [history.as_slice(), &[number]].concat();
-                let edge = step(&mut at, op, || replay(scale, &ops, history)).map_err(|broken| Found {
-                    broken,
-                    history: longer().into_iter().map(|op| ops[op as usize]).collect(),
-                    states: names.len(),
-                })?;
-                let Some((name, reads)) = edge else { continue };
-                seen.edges += 1;
-                seen.reads += reads;
-                if names.insert(name) {
-                    next.push(longer());
+                let found = |broken| {
+                    let history = longer().into_iter().map(|op| ops[op as usize]).collect();
+                    Found { broken, history, states: seen.states }
+                };
+                let reads = at.reads;
+                if !at.apply(op).map_err(found)? {
+                    // The world is as it was, and good for the next.
+                    continue;
                 }
+                at.check().map_err(found)?;
+                seen.edges += 1;
+                seen.reads += at.reads - reads;
+                if names.insert(at.name()) {
+                    at.end().map_err(found)?;
+                    next.push(longer());
+                    seen.states += 1;
+                }
+                at = replay(scale, &ops, history);
             }
         }
         seen.depth += u32::from(!next.is_empty());
         frontier = next;
     }
-    seen.states = names.len();
     Ok(seen)
-}
-
-/// Where `op` leads, and how much it read; `None` where it cannot happen, which leaves the world as it was. Otherwise the
-/// world is spent, and `again` makes another.
-fn step(at: &mut World, op: Op, again: impl FnOnce() -> World) -> Result<Option<(u64, u64)>, Broken> {
-    let reads = at.reads;
-    if !at.apply(op)? {
-        return Ok(None);
-    }
-    at.check()?;
-    let mut spent = std::mem::replace(at, again());
-    let seen = (spent.name(), spent.reads - reads);
-    spent.end()?;
-    Ok(Some(seen))
 }
 
 fn replay(scale: Scale, ops: &[Op], history: &[u8]) -> World {

@@ -1,0 +1,133 @@
+use super::*;
+use crate::{
+    pool::Pool,
+    testing::{SIZE, fill, pool, scope},
+    units::Tokens,
+};
+
+/// A run over `tokens` tokens, written by a sequence that has ended.
+fn run(pool: &mut Pool, tag: u64, tokens: u32) -> SharedRun {
+    let mut lease = pool.lease(&scope(tag), SIZE.pages_for(Tokens::new(tokens))).unwrap();
+    fill(pool, &mut lease, tokens);
+    lease.seal().unwrap()
+}
+
+fn tree(max: u32) -> PrefixTree {
+    PrefixTree::new(&scope(1), SIZE, Pages::new(max))
+}
+
+fn found(tree: &mut PrefixTree, prompt: &[u32]) -> u32 {
+    tree.find(prompt).map_or(0, |run| run.tokens().get())
+}
+
+#[test]
+fn whole_pages_are_found_and_the_last_token_is_left() {
+    let (mut pool, mut tree) = (pool(4, 1), tree(4));
+    let tokens = [1, 2, 3, 4, 5, 6, 7, 8];
+    assert_eq!(tree.insert(&tokens, run(&mut pool, 1, 8)), Ok(Pages::new(2)));
+    // I8
+    for (prompt, cached) in [(4, 0), (5, 4), (8, 4)] {
+        assert_eq!(found(&mut tree, &tokens[..prompt]), cached, "of {prompt} tokens");
+    }
+    assert_eq!(found(&mut tree, &[1, 2, 3, 4, 5, 6, 7, 8, 9]), 8);
+    assert_eq!(
+        found(&mut tree, &[1, 2, 3, 4, 5, 6, 7, 0, 9]),
+        4,
+        "the second page differs in its last token"
+    );
+    assert_eq!(found(&mut tree, &[0, 2, 3, 4, 5]), 0);
+    assert_eq!(found(&mut tree, &[]), 0);
+}
+
+#[test]
+fn what_is_cached_already_stays_and_the_rest_is_added() {
+    let (mut pool, mut tree) = (pool(8, 1), tree(8));
+    tree.insert(&[1; 4], run(&mut pool, 1, 4)).unwrap();
+    let before = tree.find(&[1; 5]).unwrap();
+    assert_eq!(tree.insert(&[1; 8], run(&mut pool, 1, 8)), Ok(Pages::new(1)));
+    let after = tree.find(&[1; 9]).unwrap();
+    assert_eq!(after.pages()[0].facts(), before.pages()[0].facts());
+    assert_eq!(
+        (tree.held(), pool.census().shared),
+        (Pages::new(2), Pages::new(2)),
+        "the duplicate went home"
+    );
+}
+
+#[test]
+fn another_tenants_run_and_a_run_without_tokens_are_refused() {
+    let (mut pool, mut tree) = (pool(4, 1), tree(4));
+    // I8
+    let refused = PrefixError::OtherTenant { tree: TenantTag::new(1), run: TenantTag::new(2) };
+    assert_eq!(tree.insert(&[1; 4], run(&mut pool, 2, 4)), Err(refused));
+    let refused = PrefixError::TooFewTokens { tokens: 7, run: Pages::new(2) };
+    assert_eq!(tree.insert(&[1; 7], run(&mut pool, 1, 8)), Err(refused));
+    assert_eq!((tree.held(), pool.census().shared), (Pages::ZERO, Pages::ZERO));
+}
+
+#[test]
+fn the_least_recently_used_leaf_that_nobody_reads_goes_first() {
+    let (mut pool, mut tree) = (pool(8, 1), tree(3));
+    for first in 1..=3 {
+        tree.insert(&[first; 4], run(&mut pool, 1, 4)).unwrap();
+    }
+    let read = tree.find(&[1; 5]);
+    assert_eq!(found(&mut tree, &[2; 5]), 4);
+    // I8: 1 is read, 2 was used after 3.
+    assert_eq!(tree.insert(&[4; 4], run(&mut pool, 1, 4)), Ok(Pages::new(1)));
+    assert_eq!(tree.held(), Pages::new(3), "the bound holds");
+    assert_eq!([1, 2, 3, 4].map(|first| found(&mut tree, &[first; 5])), [4, 4, 0, 4]);
+    assert_eq!(tree.evict(Pages::new(9)), Pages::new(2), "1 is read still");
+    drop(read);
+    assert_eq!(tree.evict(Pages::new(9)), Pages::new(1));
+    assert_eq!(pool.census().shared, Pages::ZERO);
+}
+
+#[test]
+fn a_run_longer_than_the_tree_is_kept_in_part_and_never_torn() {
+    let (mut pool, mut tree) = (pool(8, 1), tree(2));
+    assert_eq!(tree.insert(&[1; 12], run(&mut pool, 1, 12)), Ok(Pages::new(2)));
+    assert_eq!(found(&mut tree, &[1; 13]), 8);
+    assert_eq!(tree.evict(Pages::new(1)), Pages::new(1));
+    assert_eq!(found(&mut tree, &[1; 13]), 4, "a leaf goes before its parent");
+}
+
+/// Small prompts of few tokens, so that they often begin alike.
+fn next_random(state: &mut u64) -> u64 {
+    // Marsaglia's xorshift64.
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[test]
+fn a_tree_finds_what_a_plain_list_of_prompts_finds() {
+    let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed);
+    std::println!("SEED={seed}");
+    let mut state = seed;
+    let (mut pool, mut tree) = (pool(4000, 1), tree(4000));
+    // The naive model: the pages of every prompt that was kept, as a path of tokens.
+    let mut kept: BTreeSet<Vec<u32>> = BTreeSet::new();
+    let mut hits = 0;
+    for _ in 0..2000 {
+        let length = 1 + next_random(&mut state) as usize % 14;
+        let prompt: Vec<u32> = (0..length).map(|_| next_random(&mut state) as u32 % 2).collect();
+        let longest = (1..=(length - 1) / 4).rev().find(|pages| kept.contains(&prompt[..pages * 4]));
+        let expected = longest.map_or(0, |pages| pages as u32 * 4);
+        assert_eq!(found(&mut tree, &prompt), expected, "{prompt:?}");
+        hits += expected;
+        if length >= 4 && next_random(&mut state).is_multiple_of(8) {
+            let full = length / 4 * 4;
+            tree.insert(&prompt[..full], run(&mut pool, 1, full as u32)).unwrap();
+            kept.extend((1..=length / 4).map(|pages| prompt[..pages * 4].to_vec()));
+            pool.scrub(Pages::new(16), crate::page::Verify::ReadBack, &mut crate::testing::Blank).unwrap();
+        }
+        // I8, I10
+        assert_eq!(tree.held(), pages(kept.len()));
+        assert_eq!(pool.census().shared, tree.held());
+    }
+    assert!(hits > 1000, "a test without hits tests nothing");
+    drop(tree);
+    assert_eq!(pool.census().shared, Pages::ZERO);
+}
