@@ -33,8 +33,8 @@ pub struct Verified {
     pub torn_bytes: u64,
 }
 
-/// Reads the log in `folder` from its first record to its last. It may be read while it is written. `progress` is called once
-/// a segment and once every 10,000 records.
+/// Reads the log in `folder` from its first record to its last. It may be read while it is written.
+/// `progress` is called once a segment and once every 10,000 records.
 ///
 /// # Errors
 /// [`AuditError::Tampered`] at the first thing that is wrong; [`AuditError::Disk`].
@@ -147,14 +147,15 @@ impl Reader<'_> {
                     tail.whole_bytes = tail.whole_bytes.saturating_add(bytes);
                     self.met(bytes);
                 }
-                Next::TooLong => return Err(wrong(number, Why::TooLong)),
-                Next::Torn if is_last => {
-                    tail.torn_bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
+                Next::Torn { bytes } if is_last => {
+                    tail.torn_bytes = bytes;
                     break;
                 }
-                // Only the last segment may be empty or end within a line: each other was whole before the next was begun.
+                Next::TooLong => return Err(wrong(number, Why::TooLong)),
+                // Only the last segment may be empty or end within a line: each other was whole before the
+                // next was begun.
                 Next::End if is_last || number > 1 => break,
-                Next::Torn | Next::End => return Err(wrong(number, Why::Cut)),
+                Next::Torn { .. } | Next::End => return Err(wrong(number, Why::Cut)),
             }
         }
         (self.report)(self.progress);
@@ -176,9 +177,10 @@ impl Reader<'_> {
 enum Next {
     /// A line, its end taken off.
     Whole,
-    /// Bytes without an end.
-    Torn,
-    /// More bytes than a line may have.
+    /// Bytes up to the file's end, and no line's end among them. After a power cut they may be many, and
+    /// zeros.
+    Torn { bytes: u64 },
+    /// More bytes than a line may have, and then a line's end.
     TooLong,
     /// Nothing more.
     End,
@@ -188,14 +190,32 @@ fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Next> {
     line.clear();
     let limit = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX);
     file.by_ref().take(limit).read_until(b'\n', line)?;
-    Ok(match line.pop() {
-        None => Next::End,
-        Some(b'\n') => Next::Whole,
-        Some(byte) => {
-            line.push(byte);
-            if line.len() == LINE_BYTES_MAX { Next::TooLong } else { Next::Torn }
+    match line.pop() {
+        None => Ok(Next::End),
+        Some(b'\n') => Ok(Next::Whole),
+        // The file ends here, for now: asked again, a log that is being written might have more.
+        Some(_) if line.len() < LINE_BYTES_MAX.saturating_sub(1) => {
+            Ok(Next::Torn { bytes: u64::try_from(line.len()).unwrap_or(u64::MAX).saturating_add(1) })
         }
-    })
+        Some(_) => without_end(file),
+    }
+}
+
+/// After as many bytes as a line may have, and no end among them: is there one at all?
+fn without_end(file: &mut impl BufRead) -> io::Result<Next> {
+    let mut bytes = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX);
+    loop {
+        let rest = file.fill_buf()?;
+        if rest.is_empty() {
+            return Ok(Next::Torn { bytes });
+        }
+        if rest.contains(&b'\n') {
+            return Ok(Next::TooLong);
+        }
+        let read = rest.len();
+        bytes = bytes.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
+        file.consume(read);
+    }
 }
 
 const fn tampered(segment: u64, line: u64, why: Why) -> AuditError {

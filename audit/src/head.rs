@@ -1,6 +1,8 @@
-//! The head file: the last record that was acknowledged. It catches what a chain cannot, whole lines missing at the end.
+//! The head file: the last record that was acknowledged. It catches what a chain cannot, whole lines missing
+//! at the end.
 //!
-//! Two slots are written in turn, so that a write that is torn leaves the other one; the valid one with the higher number counts.
+//! Two slots are written in turn, so that a write that is torn leaves the other one; the valid one with the
+//! higher number counts.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -30,7 +32,8 @@ impl Head {
         Ok(Self { file: options.open(folder.join(NAME))?, slot: 0 })
     }
 
-    /// Makes `last` the head. It is not synced: after a power cut the head may be older than the log, never newer.
+    /// Makes `last` the head. It is not synced: after a power cut the head may be older than the log, never
+    /// newer.
     pub(crate) fn write(&mut self, last: Link) -> io::Result<()> {
         let text = render(last);
         self.file.write_all_at(text.as_bytes(), self.slot.saturating_mul(SLOT_BYTES))?;

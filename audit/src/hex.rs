@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Hex<const N: usize>(pub [u8; N]);
 
-/// 64 bits whose value means nothing but equality: a tag, an epoch, a digest. In a line, 16 lower-case hex digits.
+/// 64 bits whose value means nothing but equality: a tag, an epoch, a digest. In a line, 16 lower-case hex
+/// digits.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Word(pub u64);
 
@@ -33,9 +34,23 @@ const fn nibble(digit: u8) -> Option<u8> {
     }
 }
 
+impl<const N: usize> Hex<N> {
+    /// Appends the digits. By table: each line has some 300 of them, and formatting them one by one would be
+    /// most of the writer's work.
+    pub(crate) fn push_to(&self, text: &mut String) {
+        const DIGITS: [char; 16] =
+            ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+        for nibble in self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]) {
+            text.extend(DIGITS.get(usize::from(nibble)));
+        }
+    }
+}
+
 impl<const N: usize> fmt::Display for Hex<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        let mut text = String::with_capacity(N.saturating_mul(2));
+        self.push_to(&mut text);
+        f.write_str(&text)
     }
 }
 
@@ -53,7 +68,9 @@ impl fmt::Debug for Word {
 
 impl<const N: usize> Serialize for Hex<N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let mut text = String::with_capacity(N.saturating_mul(2));
+        self.push_to(&mut text);
+        serializer.serialize_str(&text)
     }
 }
 

@@ -10,20 +10,21 @@
 //! audit/segment-00000000000000000001.jsonl one record a line; a segment is named by its first
 //! audit/segment-00000000000000004711.jsonl
 //!
-//! {"seq":2,"prev":"<sha-256 of line 1>","time_ms":1796000000000,"event":{"ended":{…}},"crc":"<crc-32 of all before it>"}
+//! {"seq":2,"prev":"<sha-256 of line 1>","time_ms":1796000000000,"event":{"ended":{…}},"crc":"<crc-32>"}
 //! ```
 //!
-//! What is caught: a line changed, removed, added, moved or copied, a segment missing, renamed or cut, and, by the head file,
-//! whole lines missing at the end. What is not: whoever can write the folder can write a new log with a head that fits it, or
-//! put an older copy of both back. Signed checkpoints, kept elsewhere, are the answer to that, and not part of this form yet.
+//! What is caught: a line changed, removed, added, moved or copied, a segment missing, renamed or cut, and,
+//! by the head file, whole lines missing at the end. What is not: whoever can write the folder can write a
+//! new log with a head that fits it, or put an older copy of both back. Signed checkpoints, kept elsewhere,
+//! are the answer to that, and not part of this form yet.
 //!
-//! A crash leaves at most one torn line at the end, of a record that nobody was told is safe: it is cut when the log is opened.
-//! A failed write or sync ends the log: what the disk then holds is not known, so nothing is appended after it, and whoever needs
-//! a record to proceed must refuse (fail closed). The head is written after each commit and not synced with it: after a power
-//! cut it may be older than the log, never newer.
+//! A crash leaves at most one torn line at the end, of a record that nobody was told is safe: it is cut when
+//! the log is opened. A failed write or sync ends the log: what the disk then holds is not known, so nothing
+//! is appended after it, and whoever needs a record to proceed must refuse (fail closed). The head is written
+//! after each commit and not synced with it: after a power cut it may be older than the log, never newer.
 //!
-//! Architecture invariant: a record has no place for text. Numbers, digests, ids and closed enums only, so that no prompt, no
-//! output, no secret and no tenant's name can get in.
+//! Architecture invariant: a record has no place for text. Numbers, digests, ids and closed enums only, so
+//! that no prompt, no output, no secret and no tenant's name can get in.
 
 #![cfg_attr(
     test,

@@ -24,7 +24,8 @@ impl Link {
     pub(crate) const START: Self = Self { seq: 0, hash: Hex([0; 32]) };
 }
 
-/// The event of a record, ready to be put into a line: written by whoever appends, so that the writer has less to do.
+/// The event of a record, ready to be put into a line: written by whoever appends, so that the writer has
+/// less to do.
 pub(crate) struct Event(Vec<u8>);
 
 impl Event {

@@ -1,11 +1,11 @@
 //! The log, open for writing: a bounded queue, one writer thread, group commit.
 //!
 //! ```text
-//! append ──► queue ([`QUEUE_MAX`]) ──► writer: take what has come, at most [`BATCH_MAX`] ──► write ──► sync ──► head ──► tickets
-//!                                        ▲────────── what comes meanwhile goes with the next ──────────┘
+//! append ──► queue (QUEUE_MAX) ──► take what has come (BATCH_MAX) ──► write ──► sync ──► head ──► tickets
+//!                                   ▲─────────── what comes meanwhile goes with the next ──────────┘
 //! ```
-//! Nobody waits for a batch to fill: a record that comes alone is synced alone, and under load a sync carries as many as came
-//! during the one before it.
+//! Nobody waits for a batch to fill: a record that comes alone is synced alone, and under load a sync carries
+//! as many as came during the one before it.
 
 use std::future::Future;
 use std::io;
@@ -97,7 +97,8 @@ pub(crate) struct Bounds {
 }
 
 impl AuditLog {
-    /// Opens the log in `folder`, or begins one; reads it whole, cuts a torn last line, and starts the writer.
+    /// Opens the log in `folder`, or begins one; reads it whole, cuts a torn last line, and starts the
+    /// writer.
     ///
     /// # Errors
     /// [`AuditError::Locked`], [`AuditError::Tampered`], [`AuditError::Disk`].
@@ -149,7 +150,8 @@ impl AuditLog {
         let ends = Arc::clone(&ended_by);
         let thread = thread::Builder::new().name("audit".to_owned()).spawn(move || {
             if let Err(error) = writer.run(&pending) {
-                // Set once, here. The queue goes with this closure, and every ticket in it learns that the log has ended.
+                // Set once, here. The queue goes with this closure, and every ticket in it learns that the
+                // log has ended.
                 ends.get_or_init(|| error.kind());
             }
         });
@@ -160,8 +162,8 @@ impl AuditLog {
     /// Queues `record`; it is on disk when the ticket resolves, and not before.
     ///
     /// # Errors
-    /// [`AuditError::Full`] when the disk does not keep up, [`AuditError::Ended`] after a failed write. Whoever needs the record
-    /// must refuse then.
+    /// [`AuditError::Full`] when the disk does not keep up, [`AuditError::Ended`] after a failed write.
+    /// Whoever needs the record must refuse then.
     pub fn append(&self, record: &Record, now: SystemTime) -> Result<Ticket, AuditError> {
         let event = Event::new(record)?;
         let millis = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
@@ -209,7 +211,8 @@ enum Position {
 }
 
 impl<D: Disk> Writer<D> {
-    /// Writes until the queue's other end is dropped, or until a write fails: then its tickets are dropped unanswered.
+    /// Writes until the queue's other end is dropped, or until a write fails: then its tickets are dropped
+    /// unanswered.
     fn run(&mut self, queue: &Receiver<Pending>) -> io::Result<()> {
         let mut tickets = Vec::with_capacity(BATCH_MAX);
         while let Ok(first) = queue.recv() {

@@ -3,10 +3,12 @@
 //! The public interface is:
 //! - [`Policy`], the limits in force, each within its [`Bounds`]; [`Policy::parse`] is the only way in;
 //! - [`Field`], which names each limit, and [`Policy::compare`], which lists what a new policy changes;
-//! - [`PolicyStore`], which loads a candidate, keeps the last good one across a cold start, and says which is in force.
+//! - [`PolicyStore`], which loads a candidate, keeps the last good one across a cold start, and says which is
+//!   in force.
 //!
-//! A bad file never takes a running fleet down (P7): it is refused with the field, the number asked and the number allowed, and
-//! the last-known-good stays in force. At a first start, with nothing to fall back to, it is an error, never a silent default.
+//! A bad file never takes a running fleet down (P7): it is refused with the field, the number asked and the
+//! number allowed, and the last-known-good stays in force. At a first start, with nothing to fall back to, it
+//! is an error, never a silent default.
 //!
 //! Architecture invariant: no `None` and no zero means "no limit"; knows no tenant, no key and no clock.
 

@@ -24,7 +24,8 @@ const INHERIT: &str = "inherit";
 ///
 /// # Invariants
 /// Each number lies within the bounds of its [`Field`]; `connections_per_address_max <= connections_max` and
-/// `first_token_timeout_ms <= request_timeout_ms`. There is no other constructor than [`Policy::parse`] and [`Policy::shipped`].
+/// `first_token_timeout_ms <= request_timeout_ms`. There is no other constructor than [`Policy::parse`] and
+/// [`Policy::shipped`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Policy {
     pub(crate) numbers: Numbers,
@@ -59,7 +60,8 @@ impl fmt::Display for WindowCap {
     }
 }
 
-/// Names a policy by its effect: the SHA-256 of all its values. Two files that mean the same have the same version.
+/// Names a policy by its effect: the SHA-256 of all its values. Two files that mean the same have the same
+/// version.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub struct Version([u8; 32]);
 

@@ -6,7 +6,8 @@
 //! ...
 //! ```
 //!
-//! A new one is written beside it, synced, and renamed over it; a crash at any point leaves the old or the new.
+//! A new one is written beside it, synced, and renamed over it; a crash at any point leaves the old or the
+//! new.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -35,7 +36,8 @@ impl Slot {
     /// What the slot holds.
     ///
     /// # Errors
-    /// [`Unusable::Unreadable`] with `NotFound` when it was never written; [`Unusable::Corrupt`] when its digest does not fit.
+    /// [`Unusable::Unreadable`] with `NotFound` when it was never written; [`Unusable::Corrupt`] when its
+    /// digest does not fit.
     pub(crate) fn read(&self) -> Result<Policy, Unusable> {
         let text = read_bounded(&self.path())?;
         let (header, body) = text.split_once('\n').ok_or(Unusable::Corrupt)?;
@@ -53,7 +55,8 @@ impl Slot {
     pub(crate) fn write(&self, policy: &Policy) -> io::Result<()> {
         let body = policy.canonical();
         let text = format!("{HEADER}{}\n{body}", Version::of(&body));
-        // One writer at a time, so that two processes never share the temporary file. The lock goes with the file.
+        // One writer at a time, so that two processes never share the temporary file. The lock goes with the
+        // file.
         let lock = File::create(self.folder.join("policy.lock"))?;
         lock.lock()?;
         let temporary = self.folder.join("last-known-good.toml.new");

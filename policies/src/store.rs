@@ -61,8 +61,8 @@ impl PolicyStore {
     /// Chooses the policy by the table above. Call it at start and at every reload.
     ///
     /// # Errors
-    /// When nothing good is left, or when a good candidate cannot be made the last-known-good: a policy that would not survive
-    /// a cold start is not put in force.
+    /// When nothing good is left, or when a good candidate cannot be made the last-known-good: a policy that
+    /// would not survive a cold start is not put in force.
     pub fn load(&self, candidate: Option<&Path>) -> Result<InForce, PolicyError> {
         let Some(path) = candidate else {
             let policy = Policy::shipped().map_err(PolicyError::Refused)?;

@@ -40,7 +40,8 @@ pub(crate) fn decode_u32(digits: &[u8]) -> Option<u32> {
 pub(crate) fn random<const N: usize>(random: &dyn SecureRandom) -> Result<Zeroizing<[u8; N]>, Unspecified> {
     /// The largest multiple of 62 that a byte can hold; bytes above it would favour the first digits.
     const FAIR: u8 = 248;
-    /// Refills. One fill of 64 bytes yields 62 digits on average; that 32 yield fewer than 43 does not happen.
+    /// Refills. One fill of 64 bytes yields 62 digits on average; that 32 yield fewer than 43 does not
+    /// happen.
     const FILLS_MAX: usize = 32;
     let mut digits = Zeroizing::new([0; N]);
     let mut places = digits.iter_mut();

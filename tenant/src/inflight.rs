@@ -11,7 +11,8 @@ use crate::key::KeyId;
 /// Counts each key's requests in flight. A clone is another handle on the same counts.
 ///
 /// # Invariants
-/// A key stands in the map exactly while it has a request in flight: the map is bounded by the connections that are open.
+/// A key stands in the map exactly while it has a request in flight: the map is bounded by the connections
+/// that are open.
 #[derive(Clone, Default)]
 pub struct Inflight {
     counts: Arc<DashMap<KeyId, usize>>,
@@ -38,7 +39,8 @@ impl Inflight {
         Self::default()
     }
 
-    /// Starts a request; `per_key` is the policy's `concurrency_per_key`, for keys that name no limit of their own.
+    /// Starts a request; `per_key` is the policy's `concurrency_per_key`, for keys that name no limit of
+    /// their own.
     ///
     /// # Errors
     /// [`TooMany`]; nothing is counted then.

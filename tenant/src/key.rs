@@ -4,8 +4,9 @@
 //! bh_live_3kTMd0ZyQ9aB_q7…43 characters…Xw1z9Kd2
 //! prefix  id: 12       secret: 43       crc: 6        base 62, 70 characters in all
 //! ```
-//! The checksum (CRC-32 of all before it) turns away typos before any look-up and lets secret scanners match without false
-//! alarms; it protects nothing. The secret has 43 x log2(62) = 256.03 bits.
+//! For secret scanners: `bh_live_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}`. The checksum (CRC-32 of all before it)
+//! turns away typos before any look-up and lets secret scanners match without false alarms; it protects
+//! nothing. The secret has 43 x log2(62) = 256.03 bits.
 
 use core::fmt;
 

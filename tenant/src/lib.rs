@@ -1,13 +1,16 @@
 //! Tenants, API keys, limits and their store.
 //!
 //! The public interface is:
-//! - [`Store`], which holds tenants and keys in SQLite; the gateway and the command line may have it open at once;
-//! - [`ApiKey`], the key as its holder presents it, and [`Pepper`], without which what the store holds of it is worth nothing;
+//! - [`Store`], which holds tenants and keys in SQLite; the gateway and the command line may have it open at
+//!   once;
+//! - [`ApiKey`], the key as its holder presents it, and [`Pepper`], without which what the store holds of it
+//!   is worth nothing;
 //! - [`Directory`], the snapshot that authenticates, follows the store and outlives its failures;
 //! - [`Inflight`], which counts a key's requests;
 //! - [`Secret`], for what must not be printed.
 //!
-//! Architecture invariant: a secret is never stored, never shown twice, never printable; the hot path never waits for a store.
+//! Architecture invariant: a secret is never stored, never shown twice, never printable; the hot path never
+//! waits for a store.
 
 #![cfg_attr(
     test,

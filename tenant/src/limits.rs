@@ -11,7 +11,8 @@ use crate::time::UnixMillis;
 /// What a key may take.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct KeyLimits {
-    /// Tokens that a request may span; it narrows the model's window and the policy's cap, and never widens them.
+    /// Tokens that a request may span; it narrows the model's window and the policy's cap, and never widens
+    /// them.
     pub window_cap: WindowCap,
     /// Requests in flight.
     pub concurrency: Concurrency,

@@ -2,9 +2,11 @@
 
 use core::fmt;
 
-/// A name that a person gave to a tenant or a key: 1 to [`Name::CHARS_MAX`] printable characters, no space at either end.
+/// A name that a person gave to a tenant or a key: 1 to [`Name::CHARS_MAX`] printable characters, no space at
+/// either end.
 ///
-/// It has no `Display`, and its `Debug` hides it: a name reaches an output only where somebody wrote [`Name::as_str`].
+/// It has no `Display`, and its `Debug` hides it: a name reaches an output only where somebody wrote
+/// [`Name::as_str`].
 #[derive(Clone, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Name(String);
 
@@ -63,7 +65,8 @@ impl Name {
     }
 }
 
-/// Control characters (Unicode Cc), soft hyphen, zero-width and direction marks, line separators, tags, byte-order mark.
+/// Control characters (Unicode Cc), soft hyphen, zero-width and direction marks, line separators, tags,
+/// byte-order mark.
 fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,

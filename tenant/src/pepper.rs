@@ -4,7 +4,8 @@
 //! bulkhead pepper 1
 //! 1 <64 hex digits>
 //! ```
-//! Each line after the first is one version, rising; the last one digests new keys, the others still check old ones.
+//! Each line after the first is one version, rising; the last one digests new keys, the others still check
+//! old ones.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -20,7 +21,8 @@ use crate::key::ApiKey;
 const HEADER: &str = "bulkhead pepper 1";
 /// Versions that one file may hold.
 const VERSIONS_MAX: usize = 16;
-/// Bytes of the longest file: the header, and a number of up to 10 digits, a space, 64 digits, a line's end for each version.
+/// Bytes of the longest file: the header, and a number of up to 10 digits, a space, 64 digits, a line's end
+/// for each version.
 const FILE_BYTES_MAX: usize = 18 + VERSIONS_MAX * 76;
 /// What is digested to recognise a pepper without knowing it.
 const FINGERPRINT_OF: &[u8] = b"bulkhead pepper fingerprint";
@@ -67,7 +69,8 @@ pub enum PepperError {
 }
 
 impl Pepper {
-    /// Reads the file, or makes it (mode 0600, synced) when there is none. Two processes that make it at once get the same.
+    /// Reads the file, or makes it (mode 0600, synced) when there is none. Two processes that make it at once
+    /// get the same.
     ///
     /// # Errors
     /// [`PepperError`]. A damaged file is never replaced: every key in the store would be lost.
@@ -101,8 +104,8 @@ impl Pepper {
         Digest { version: self.current.number, tag: sign(&self.current.key, key.proof().as_ref()) }
     }
 
-    /// Whether `tag` is what the pepper of `version` makes of `key`; compared in constant time. The same work is done for a
-    /// version that does not exist, and the answer is no.
+    /// Whether `tag` is what the pepper of `version` makes of `key`; compared in constant time. The same work
+    /// is done for a version that does not exist, and the answer is no.
     pub(crate) fn verify(&self, version: u32, key: &ApiKey, tag: &[u8; 32]) -> bool {
         let known = self.versions().find(|of| of.number == version);
         let matches = hmac::verify(&known.unwrap_or(&self.current).key, key.proof().as_ref(), tag).is_ok();
@@ -158,7 +161,8 @@ fn unhex(digits: &str) -> Option<Zeroizing<[u8; 32]>> {
     (pairs.next().is_none() && pairs.remainder().is_empty()).then_some(bytes)
 }
 
-/// Writes a fresh pepper beside `path` and links it into place, which fails when somebody else was first: theirs is then used.
+/// Writes a fresh pepper beside `path` and links it into place, which fails when somebody else was first:
+/// theirs is then used.
 fn create(path: &Path) -> Result<(), PepperError> {
     let random = SystemRandom::new();
     let mut secret = Zeroizing::new([0_u8; 32]);

@@ -22,7 +22,8 @@ impl<T: Zeroize> Secret<T> {
         Self(Zeroizing::new(value))
     }
 
-    /// The value itself. Each use must have a reason that a reader accepts: to show a new key once, to compare.
+    /// The value itself. Each use must have a reason that a reader accepts: to show a new key once, to
+    /// compare.
     pub fn expose(&self) -> &T {
         &self.0
     }

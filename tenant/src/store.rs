@@ -1,7 +1,8 @@
 //! The store: tenants and keys in one SQLite file, mode 0600.
 //!
-//! The gateway and the command line may have it open at once, in any number of processes: the file is in WAL mode, so that a
-//! reader never waits for a writer; a writer waits at most [`BUSY_MAX`] for another; a commit is on disk when it returns.
+//! The gateway and the command line may have it open at once, in any number of processes: the file is in WAL
+//! mode, so that a reader never waits for a writer; a writer waits at most [`BUSY_MAX`] for another; a commit
+//! is on disk when it returns.
 //!
 //! Architecture invariant: stores no secret, only what the [`Pepper`] makes of it; reads no clock.
 
@@ -80,7 +81,8 @@ impl Store {
     /// Opens the store, makes it when there is none, and brings its schema up to date.
     ///
     /// # Errors
-    /// [`StoreError::WrongPepper`] when its digests were made with another pepper; else as files and database report.
+    /// [`StoreError::WrongPepper`] when its digests were made with another pepper; else as files and database
+    /// report.
     pub async fn open(path: &Path, pepper: Pepper) -> Result<Self, StoreError> {
         let pool = open::open(path, &pepper).await?;
         let room = Room { tenants: TENANTS_MAX, keys: KEYS_MAX };
@@ -137,7 +139,8 @@ impl Store {
     /// Makes a key. The secret is returned here and nowhere else, ever.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchTenant`], a limit above its ceiling, an expiry that has passed, [`StoreError::Full`].
+    /// [`StoreError::NoSuchTenant`], a limit above its ceiling, an expiry that has passed,
+    /// [`StoreError::Full`].
     pub async fn create_key(
         &self,
         tenant: TenantId,
@@ -229,7 +232,8 @@ impl Store {
     /// All keys that are not revoked, as one moment saw them.
     ///
     /// # Errors
-    /// As the database reports; [`StoreError::Full`] when somebody else put more keys in than the bound allows.
+    /// As the database reports; [`StoreError::Full`] when somebody else put more keys in than the bound
+    /// allows.
     pub async fn snapshot(&self) -> Result<Snapshot, StoreError> {
         let mut moment = self.pool.begin().await?;
         let revision = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *moment).await?;
@@ -246,6 +250,12 @@ impl Store {
             return Ok(Snapshot { revision: Revision(revision), entries });
         }
         Err(StoreError::Full { limit: self.room.keys })
+    }
+
+    /// Ends this handle and its clones, and folds the write-ahead file into the main one when no other
+    /// process has it open. To drop a store instead loses nothing.
+    pub async fn close(self) {
+        self.pool.close().await;
     }
 
     pub(crate) fn pepper(&self) -> Arc<Pepper> {

@@ -12,7 +12,8 @@ impl UnixMillis {
         if millis >= 0 { Some(Self(millis)) } else { None }
     }
 
-    /// What a clock said. A clock before 1970 counts as 1970, one past the year 292,000,000 as the last moment there is.
+    /// What a clock said. A clock before 1970 counts as 1970, one past the year 292,000,000 as the last
+    /// moment there is.
     pub fn from_system(time: SystemTime) -> Self {
         let millis = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         Self(i64::try_from(millis).unwrap_or(i64::MAX))

@@ -269,7 +269,8 @@ fn a_slow_disk_fills_the_queue_and_no_more() {
     assert_eq!(marks(folder.path()).len(), count);
 }
 
-/// Runs itself as a process that appends from four threads and prints what was acknowledged; kills it at some point; reads on.
+/// Runs itself as a process that appends from four threads and prints what was acknowledged; kills it at some
+/// point; reads on.
 #[test]
 fn a_kill_at_any_point_loses_nothing_that_was_acknowledged() {
     const FOLDER: &str = "BULKHEAD_TEST_KILLED_LOG";
@@ -282,7 +283,8 @@ fn a_kill_at_any_point_loses_nothing_that_was_acknowledged() {
     let mut acknowledged = BTreeMap::new();
     let (mut total, mut cut) = (0, 0);
     for round in 0..ROUNDS {
-        // Mostly a log that was killed before; now and then a fresh one, or each round would take longer to read.
+        // Mostly a log that was killed before; now and then a fresh one, or each round would take longer to
+        // read.
         if round % 5 == 0 {
             folder = tempfile::tempdir().unwrap();
             total += std::mem::take(&mut acknowledged).len();
@@ -374,6 +376,9 @@ fn a_torn_last_line_is_cut_and_reported() {
         drop(log);
         assert_eq!(fs::read(&path).unwrap(), whole);
     }
+    // A power cut may leave the file longer than what was written: zeros at its end.
+    fs::write(&path, [&whole[..], &next[..100], &vec![0; 100_000]].concat()).unwrap();
+    assert_eq!(AuditLog::open(folder.path()).unwrap().1, Recovered { records: 3, cut_bytes: 100_100 });
     // Whole, and synced, but killed before the head was written.
     fs::write(&path, [&whole[..], &next[..]].concat()).unwrap();
     assert_eq!(AuditLog::open(folder.path()).unwrap().1, Recovered { records: 4, cut_bytes: 0 });

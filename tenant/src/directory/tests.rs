@@ -142,6 +142,7 @@ async fn until(condition: impl Fn() -> bool) {
 
 #[test]
 fn a_key_takes_little_memory() {
-    // A hash map of the standard library holds at least 7 of 16 places: twice this and a byte, in the worst case 16/7.
+    // A hash map of the standard library holds at least 7 of 16 places: twice this and a byte, in the worst
+    // case 16/7.
     assert!(size_of::<(KeyId, Entry)>() <= 128, "{}", size_of::<(KeyId, Entry)>());
 }

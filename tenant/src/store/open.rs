@@ -1,6 +1,6 @@
 //! Opens the file: closed to others, migrated, and with the right pepper.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{self, Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::store::BUSY_MAX;
 const CONNECTIONS_MAX: u32 = 4;
 /// How long a call waits for one of them.
 const CONNECTION_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long an opener waits for another to be done, and how often it looks.
+const OPENER_WAIT_MAX: Duration = Duration::from_secs(10);
+const OPENER_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) async fn open(path: &Path, pepper: &Pepper) -> Result<SqlitePool, StoreError> {
     // Absolute: SQLite takes a relative `file:...` for an address with options.
     let path = path::absolute(path).map_err(StoreError::File)?;
-    let beside = path.clone();
-    // Waits for other processes that open it now: two that migrate at once would trip over each other.
-    let opening = tokio::task::spawn_blocking(move || claim(&beside)).await.map_err(io::Error::other);
-    let lock = opening.and_then(|claimed| claimed).map_err(StoreError::File)?;
+    let lock = claim(&path).await.map_err(StoreError::File)?;
     let options = SqliteConnectOptions::new()
         .filename(&path)
         .create_if_missing(false)
@@ -48,12 +48,24 @@ pub(super) async fn open(path: &Path, pepper: &Pepper) -> Result<SqlitePool, Sto
     Ok(pool)
 }
 
-/// Makes the file when there is none, closes it to others, and takes the lock that one opener holds at a time.
-fn claim(path: &Path) -> io::Result<File> {
+/// Makes the file when there is none, closes it to others, and takes the lock that one opener holds at a
+/// time: two that migrate at once would trip over each other.
+async fn claim(path: &Path) -> io::Result<File> {
     let mut beside = PathBuf::from(path).into_os_string();
     beside.push(".lock");
     let lock = closed_to_others(Path::new(&beside))?;
-    lock.lock()?;
+    let taken = async {
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(OPENER_PAUSE).await,
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    };
+    tokio::time::timeout(OPENER_WAIT_MAX, taken)
+        .await
+        .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
     closed_to_others(path)?;
     // SQLite gives its side files the mode of the main one.
     fs::set_permissions(path, Permissions::from_mode(0o600))?;

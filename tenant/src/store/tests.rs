@@ -248,6 +248,21 @@ async fn a_commit_is_synced_and_readers_never_block() {
 }
 
 #[tokio::test]
+async fn closing_leaves_one_file() {
+    let bench = Bench::new().await;
+    bench.store.create_tenant(name("Acme"), at(NOW)).await.unwrap();
+    let wal = bench.folder.path().join("tenants.db-wal");
+    assert!(wal.exists());
+    bench.store.clone().close().await;
+    assert!(!wal.exists());
+    assert!(
+        matches!(bench.store.list_tenants().await, Err(StoreError::Database(_))),
+        "the clone has ended too"
+    );
+    assert_eq!(open_in(bench.folder.path()).await.unwrap().list_tenants().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn another_pepper_is_refused() {
     let bench = Bench::new().await;
     let other = tempfile::tempdir().unwrap();
@@ -299,7 +314,8 @@ async fn a_row_of_nobodys_making_is_refused_not_guessed_at() {
     assert!(matches!(error, StoreError::Damaged { table: "tenants", column: "name" }));
 }
 
-/// Runs itself four times over, as four processes that open one folder at once: pepper, schema and rows must not be torn.
+/// Runs itself four times over, as four processes that open one folder at once: pepper, schema and rows must
+/// not be torn.
 #[test]
 fn processes_share_one_store() {
     const FOLDER: &str = "BULKHEAD_TEST_SHARED_STORE";
