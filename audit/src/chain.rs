@@ -152,10 +152,10 @@ impl Reader<'_> {
                     break;
                 }
                 Next::TooLong => return Err(wrong(number, Why::TooLong)),
-                // Only the last segment may be empty or end within a line: each other was whole before the
-                // next was begun.
-                Next::End if is_last || number > 1 => break,
-                Next::Torn { .. } | Next::End => return Err(wrong(number, Why::Cut)),
+                // Each but the last was whole before the next was begun.
+                Next::Torn { .. } => return Err(wrong(number, Why::Cut)),
+                // One that was emptied leaves a gap before the next, or an end before the head.
+                Next::End => break,
             }
         }
         (self.report)(self.progress);

@@ -52,7 +52,7 @@ pub enum Why {
         /// The number that was due.
         expected: u64,
     },
-    /// A segment that is not the last ends within a line, or has none.
+    /// A segment that is not the last ends within a line.
     #[error("it is cut short")]
     Cut,
     /// Longer than any line may be.
