@@ -16,7 +16,7 @@
 
 mod world;
 
-use world::{Scale, search::explore};
+use world::{Prompt, Scale, search::explore};
 
 const PAIR: &[usize] = &[0, 1];
 const FAMILY: &[usize] = &[0, 0, 1];
@@ -33,8 +33,8 @@ fn closes(small: Scale, deep: Scale) {
 #[test]
 fn steps_in_flight() {
     closes(
-        Scale { pages: 3, seats: PAIR, flights: 2, chunks: &[1, 2], losses: 0 },
-        Scale { pages: 4, seats: PAIR, flights: 2, chunks: &[1, 2], losses: 0 },
+        Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 0 },
+        Scale { pages: 4, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 0 },
     );
 }
 
@@ -42,8 +42,8 @@ fn steps_in_flight() {
 #[test]
 fn losses() {
     closes(
-        Scale { pages: 3, seats: PAIR, flights: 2, chunks: &[2], losses: 1 },
-        Scale { pages: 3, seats: PAIR, flights: 2, chunks: &[1, 2], losses: 2 },
+        Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[2], losses: 1 },
+        Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 2 },
     );
 }
 
@@ -51,8 +51,8 @@ fn losses() {
 #[test]
 fn both_live() {
     closes(
-        Scale { pages: 4, seats: PAIR, flights: 1, chunks: &[2], losses: 0 },
-        Scale { pages: 4, seats: PAIR, flights: 1, chunks: &[1, 2], losses: 1 },
+        Scale { pages: 4, seats: PAIR, prompts: &[Prompt::Short], flights: 1, chunks: &[2], losses: 0 },
+        Scale { pages: 4, seats: PAIR, prompts: Prompt::ALL, flights: 1, chunks: &[1, 2], losses: 1 },
     );
 }
 
@@ -60,7 +60,7 @@ fn both_live() {
 #[test]
 fn shared_prefix() {
     closes(
-        Scale { pages: 3, seats: FAMILY, flights: 1, chunks: &[2], losses: 0 },
-        Scale { pages: 4, seats: FAMILY, flights: 1, chunks: &[2], losses: 0 },
+        Scale { pages: 4, seats: FAMILY, prompts: &[Prompt::Short], flights: 1, chunks: &[2], losses: 0 },
+        Scale { pages: 4, seats: FAMILY, prompts: Prompt::ALL, flights: 1, chunks: &[2], losses: 0 },
     );
 }

@@ -15,7 +15,7 @@
 mod world;
 
 use isolation::fault::{Fault, with};
-use world::{Scale, search::explore};
+use world::{Prompt, Scale, search::explore};
 
 fn is_found(fault: Fault, scale: Scale) {
     match with(fault, || explore(scale)) {
@@ -41,9 +41,12 @@ macro_rules! found {
     };
 }
 
-const FLIGHTS: Scale = Scale { pages: 3, seats: &[0, 1], flights: 2, chunks: &[1, 2], losses: 0 };
-const LOSSES: Scale = Scale { pages: 3, seats: &[0, 1], flights: 2, chunks: &[2], losses: 1 };
-const BOTH: Scale = Scale { pages: 4, seats: &[0, 1], flights: 1, chunks: &[2], losses: 0 };
+const FLIGHTS: Scale =
+    Scale { pages: 3, seats: &[0, 1], prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 0 };
+const LOSSES: Scale =
+    Scale { pages: 3, seats: &[0, 1], prompts: Prompt::ALL, flights: 2, chunks: &[2], losses: 1 };
+const BOTH: Scale =
+    Scale { pages: 4, seats: &[0, 1], prompts: &[Prompt::Short], flights: 1, chunks: &[2], losses: 0 };
 
 found! {
     no_scrub: NoScrub in FLIGHTS;

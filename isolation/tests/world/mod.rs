@@ -31,6 +31,8 @@ pub struct Scale {
     pub pages: u32,
     /// The tenant of each sequence that may live at once.
     pub seats: &'static [usize],
+    /// What may be asked for.
+    pub prompts: &'static [Prompt],
     /// Steps that may be in flight at once.
     pub flights: usize,
     /// How many tokens a chunk may have.
@@ -49,7 +51,7 @@ pub enum Prompt {
 }
 
 impl Prompt {
-    const ALL: [Self; 3] = [Self::Short, Self::Whole, Self::Long];
+    pub const ALL: &[Self] = &[Self::Short, Self::Whole, Self::Long];
 
     fn tokens(self) -> Vec<u32> {
         match self {

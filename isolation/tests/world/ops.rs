@@ -54,7 +54,7 @@ impl Op {
             all.extend([Self::Land(flight), Self::Break(flight)]);
         }
         for seat in 0..scale.seats.len() {
-            all.extend(Prompt::ALL.map(|prompt| Self::Start(seat, prompt)));
+            all.extend(scale.prompts.iter().map(|&prompt| Self::Start(seat, prompt)));
             all.extend(scale.chunks.iter().map(|&len| Self::Include(seat, len)));
             all.extend([Self::Commit, Self::CommitStale].map(|op| op(seat)));
             all.extend([Self::Drop, Self::Seal, Self::CrossAdopt].map(|op| op(seat)));
