@@ -1,0 +1,131 @@
+use super::*;
+use crate::{kv::KvShape, matmul::tests::numbers, vector::each_cpu_agrees};
+
+const SHAPE: KvShape = KvShape { layers: 1, heads: 2, dim: 32 };
+const HEADS: usize = 6;
+const WIDTH: usize = HEADS * SHAPE.dim;
+
+/// A sequence of `len` positions on the given pages of an otherwise poisoned memory.
+fn memory(pages: &[u32], len: usize, seed: u32) -> Kv {
+    let mut kv = Kv::new(SHAPE, 16).unwrap();
+    write(&mut kv, pages, len, seed);
+    kv
+}
+
+fn write(kv: &mut Kv, pages: &[u32], len: usize, seed: u32) {
+    let (keys, values) = (numbers(len * 64, seed), numbers(len * 64, seed + 1));
+    for p in 0..len {
+        let slot = (pages[p / PAGE] as usize, p % PAGE);
+        kv.write(0, slot, &keys[p * 64..(p + 1) * 64], &values[p * 64..(p + 1) * 64]).unwrap();
+    }
+}
+
+fn run(cpu: Cpu, threads: usize, kv: &Kv, spans: &[Span<'_>], queries: &[f32]) -> Vec<u32> {
+    let mut out = vec![f32::NAN; queries.len()];
+    let queries = Queries { data: queries, stride: WIDTH, heads: HEADS };
+    attend(cpu, &mut Pool::new(threads).unwrap(), (kv, 0), spans, queries, &mut out).unwrap();
+    out.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Plain f64 attention of one row and head, over the keys and values as f16 holds them.
+fn truth(kv: &Kv, pages: &[u32], position: usize, head: usize, query: &[f32]) -> Vec<f64> {
+    let (mut keys, mut values) = (vec![0f32; 32 * PAGE], vec![0f32; 32 * PAGE]);
+    let kv_head = head / (HEADS / SHAPE.heads);
+    let mut scores = vec![];
+    let mut rows = vec![];
+    for p in 0..=position {
+        kv.keys(0, pages[p / PAGE] as usize, kv_head, PAGE, &mut keys);
+        kv.values(0, pages[p / PAGE] as usize, kv_head, PAGE, &mut values);
+        let score: f64 =
+            (0..32).map(|d| f64::from(query[d]) * f64::from(keys[d * PAGE + p % PAGE])).sum::<f64>();
+        scores.push(score / 32f64.sqrt());
+        rows.push(values[p % PAGE * 32..(p % PAGE + 1) * 32].to_vec());
+    }
+    let highest = scores.iter().copied().fold(f64::MIN, f64::max);
+    let weights: Vec<f64> = scores.iter().map(|s| (s - highest).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    (0..32).map(|d| weights.iter().zip(&rows).map(|(w, v)| w / sum * f64::from(v[d])).sum()).collect()
+}
+
+#[test]
+fn it_is_close_to_plain_attention_on_every_path() {
+    let pages = [5, 2, 9];
+    let kv = memory(&pages, 40, 1);
+    let queries = numbers(40 * WIDTH, 3);
+    let span = Span { row: 0, len: 40, start: 0, pages: &pages };
+    let got = each_cpu_agrees(|cpu| run(cpu, 1, &kv, &[span], &queries));
+    for row in [0, 1, 15, 16, 17, 31, 39] {
+        for head in 0..HEADS {
+            let at = row * WIDTH + head * 32;
+            let truth = truth(&kv, &pages, row, head, &queries[at..at + 32]);
+            for d in 0..32 {
+                let got = f64::from(f32::from_bits(got[at + d]));
+                assert!((got - truth[d]).abs() < 2e-6, "row {row} head {head}: {got} for {}", truth[d]);
+            }
+        }
+    }
+}
+
+/// P1: chunks, neighbours, page places and threads leave each row's bits alone; so do poisoned pages beside it.
+#[test]
+fn a_row_has_the_same_bits_however_it_comes() {
+    let pages = [5, 2, 9];
+    let kv = memory(&pages, 40, 1);
+    let queries = numbers(40 * WIDTH, 3);
+    let whole = run(Cpu::best(), 1, &kv, &[Span { row: 0, len: 40, start: 0, pages: &pages }], &queries);
+    for cpu in Cpu::all() {
+        for threads in [1, 2, 4] {
+            for cut in [1, 7, 8, 15, 16, 17, 39] {
+                let first = Span { row: 0, len: cut, start: 0, pages: &pages };
+                let second = Span { row: 0, len: 40 - cut, start: cut, pages: &pages };
+                let a = run(cpu, threads, &kv, &[first], &queries[..cut * WIDTH]);
+                let b = run(cpu, threads, &kv, &[second], &queries[cut * WIDTH..]);
+                assert!([a, b].concat() == whole, "{cpu:?}, {threads} threads, cut at {cut}");
+            }
+        }
+    }
+    let moved = [0, 1, 3];
+    let mut elsewhere = memory(&moved, 40, 1);
+    write(&mut elsewhere, &[12, 13], 30, 77);
+    let other = numbers(3 * WIDTH, 5);
+    let both = [&other[..], &queries].concat();
+    let spans = [
+        Span { row: 0, len: 3, start: 27, pages: &[12, 13] },
+        Span { row: 3, len: 40, start: 0, pages: &moved },
+    ];
+    assert!(run(Cpu::best(), 2, &elsewhere, &spans, &both)[3 * WIDTH..] == whole);
+}
+
+/// P3: what lies beyond a row's position, in its own last page or in a page after it, has no effect. The positive control:
+/// what lies at the position has one.
+#[test]
+fn nothing_beyond_the_bound_is_read() {
+    let pages = [5, 2];
+    let queries = numbers(WIDTH, 3);
+    let span = Span { row: 0, len: 1, start: 17, pages: &pages };
+    let before = run(Cpu::best(), 1, &memory(&pages, 18, 1), &[span], &queries);
+    let mut kv = memory(&pages, 18, 1);
+    let bad = [f32::NAN; 64];
+    for slot in 2..PAGE {
+        kv.write(0, (2, slot), &bad, &bad).unwrap();
+    }
+    assert!(run(Cpu::best(), 1, &kv, &[span], &queries) == before);
+    kv.write(0, (2, 1), &bad, &bad).unwrap();
+    assert!(run(Cpu::best(), 1, &kv, &[span], &queries) != before);
+}
+
+#[test]
+fn spans_that_do_not_fit_are_refused() {
+    let kv = memory(&[5, 2], 20, 1);
+    let queries = numbers(WIDTH, 3);
+    let mut out = vec![0.0; WIDTH];
+    let mut try_span = |span: Span<'_>| {
+        let queries = Queries { data: &queries, stride: WIDTH, heads: HEADS };
+        attend(Cpu::best(), &mut Pool::new(1).unwrap(), (&kv, 0), &[span], queries, &mut out)
+    };
+    assert!(try_span(Span { row: 0, len: 1, start: 32, pages: &[5, 2] }).is_err());
+    assert!(try_span(Span { row: 0, len: 1, start: 0, pages: &[16] }).is_err());
+    assert!(try_span(Span { row: 1, len: 1, start: 0, pages: &[5] }).is_err());
+    assert!(try_span(Span { row: 0, len: 2, start: 0, pages: &[5] }).is_err());
+    assert!(try_span(Span { row: 0, len: 1, start: 31, pages: &[5, 2] }).is_ok());
+}
