@@ -10,8 +10,9 @@
 )]
 
 mod bad_input;
+mod cli;
 mod clients;
-mod command;
+mod commands;
 mod failures;
 mod isolation;
 mod markers;
