@@ -3,7 +3,7 @@
 //! The public interface is:
 //! - [`core::Engine`], the step loop's state: it takes submissions, runs steps and hands out frames, and does no I/O;
 //! - [`device::Device`], the border to the hardware, with [`device::stamp`], a device without floats for tests;
-//! - `server::run`, which puts an engine behind a Unix socket.
+//! - [`server::run`], which puts an engine behind a Unix socket.
 //!
 //! Architecture invariant: knows no text, no API key, no tenant name and no network; only token ids, pages and opaque
 //! tags. It never imports `gateway`, `tenant`, `policies` or `audit`.
@@ -16,4 +16,4 @@
 pub mod core;
 pub mod device;
 pub mod sampler;
-// pub mod server;
+pub mod server;

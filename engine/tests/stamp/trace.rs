@@ -131,11 +131,11 @@ fn judge(session: &mut Session, sent: &[Submit], seen: &mut Seen) -> Result<(), 
         let (tokens, cached) =
             (&transcript.tokens, transcript.evidence.as_ref().map_or(0, |evidence| evidence.cached));
         seen.cached += u32::from(cached > 0);
+        // What a tenant has is what it sent, and what it was answered.
         let has_own = sent.iter().any(|other| {
-            let head = other.prompt.get(..cached as usize);
-            other.request != submit.request
-                && other.tag == submit.tag
-                && head == submit.prompt.get(..cached as usize)
+            let known = [other.prompt.clone(), oracle(other).iter().map(|token| token.id).collect()].concat();
+            let is_head = known.get(..cached as usize) == submit.prompt.get(..cached as usize);
+            is_head && other.request != submit.request && other.tag == submit.tag
         });
         check(cached == 0 || has_own, || format!("{cached} tokens from nowhere"))?;
         match &transcript.ended {

@@ -1,0 +1,203 @@
+//! The step loop: takes what came, steps, and hands frames to their sessions. Never waits for a socket; waits for events
+//! only when nothing is left to do.
+
+use crate::{
+    core::{Engine, Progress},
+    device::Device,
+    server::{
+        inbox::{Control, Event, SessionId, Taken, Wait},
+        outbox::{Outbox, Put},
+    },
+};
+use ring::rand::{SecureRandom, SystemRandom};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use wire::{PROTOCOL, Refusal, RequestId, Submit, TicketCheck, ToEngine, ToGateway, WireKey, encode};
+
+/// One gateway, as the loop sees it.
+struct Session {
+    outbox: Arc<Outbox>,
+    /// `None` until its hello is accepted, and for one that speaks another protocol.
+    tickets: Option<TicketCheck>,
+    /// Frames of this turn, to be handed over at once.
+    frames: Vec<u8>,
+    /// What it sent and has no end yet; at most as many as the engine takes.
+    requests: BTreeSet<RequestId>,
+}
+
+/// See the module.
+pub(super) struct Loop<D> {
+    engine: Engine<D>,
+    control: Control,
+    key: WireKey,
+    random: SystemRandom,
+    sessions: BTreeMap<SessionId, Session>,
+    /// Whose each live sequence is.
+    owners: BTreeMap<RequestId, SessionId>,
+}
+
+impl<D: Device> Loop<D> {
+    pub(super) fn new(engine: Engine<D>, control: Control, key: WireKey, random: SystemRandom) -> Self {
+        Self { engine, control, key, random, sessions: BTreeMap::new(), owners: BTreeMap::new() }
+    }
+
+    /// Runs until it is told to stop.
+    pub(super) fn run(mut self) {
+        let mut wait = Wait::Never;
+        loop {
+            let Taken { events, shrink, stop } = self.control.take(wait);
+            for event in events {
+                self.hear(event);
+            }
+            if let Some(pages) = shrink {
+                self.engine.shrink(pages);
+            }
+            if stop {
+                self.engine.shut_down();
+            }
+            wait = match self.step() {
+                Progress::Worked => Wait::Never,
+                Progress::Idle => Wait::UntilSomething,
+            };
+            self.hand_over();
+            if stop {
+                break;
+            }
+        }
+        for session in self.sessions.values() {
+            session.outbox.finish();
+        }
+        // Who comes now finds a closed door: sessions that opened meanwhile are cut.
+        for event in self.control.end() {
+            match event {
+                Event::Opened(_, outbox) => outbox.cut(),
+                Event::Said(..) | Event::Closed(_) => {}
+            }
+        }
+    }
+
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::Opened(id, outbox) => {
+                let (frames, requests) = (Vec::new(), BTreeSet::new());
+                self.sessions.insert(id, Session { outbox, tickets: None, frames, requests });
+            }
+            Event::Said(id, ToEngine::Hello(hello)) => self.greet(id, hello.protocol),
+            Event::Said(id, ToEngine::Submit(submit)) => self.submit(id, *submit),
+            Event::Said(id, ToEngine::Cancel(request)) => {
+                if self.owners.get(&request) == Some(&id) {
+                    self.engine.cancel(request);
+                }
+            }
+            Event::Said(id, ToEngine::Status) => {
+                let status = self.engine.status();
+                if let Some(session) = self.sessions.get_mut(&id).filter(|session| session.tickets.is_some())
+                {
+                    session.say(&ToGateway::Status(status));
+                }
+            }
+            Event::Closed(id) => self.close(id),
+        }
+    }
+
+    /// Answers a hello; the first of a session with the right protocol opens it, any other ends it.
+    fn greet(&mut self, id: SessionId, protocol: u16) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let mut fresh = [0; 16];
+        if session.tickets.is_some() || self.random.fill(&mut fresh).is_err() {
+            tracing::warn!(
+                session = id.0,
+                "a second hello, or no randomness for a first; the session is cut"
+            );
+            session.outbox.cut();
+            return;
+        }
+        let hello = self.engine.hello(fresh);
+        let epoch = hello.epoch;
+        session.say(&ToGateway::Hello(hello));
+        if protocol == PROTOCOL {
+            session.tickets = Some(TicketCheck::new(&self.key, fresh, epoch));
+            tracing::info!(session = id.0, "a gateway is here");
+        } else {
+            tracing::warn!(session = id.0, protocol, ours = PROTOCOL, "a gateway speaks another protocol");
+            session.hand_over();
+            session.outbox.finish();
+        }
+    }
+
+    fn submit(&mut self, id: SessionId, submit: Submit) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(tickets) = &mut session.tickets else { return };
+        let request = submit.request;
+        let accepted = tickets.accept(&submit).map_err(|error| {
+            tracing::warn!(session = id.0, %error, "a submission is not believed");
+            Refusal::NotAuthentic
+        });
+        match accepted.and_then(|()| self.engine.submit(submit)) {
+            Ok(()) => {
+                session.requests.insert(request);
+                self.owners.insert(request, id);
+            }
+            Err(refusal) => session.say(&ToGateway::Refused { request, refusal }),
+        }
+    }
+
+    fn close(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.remove(&id) else { return };
+        tracing::info!(session = id.0, cancelled = session.requests.len(), "a gateway is gone");
+        for request in session.requests {
+            self.owners.remove(&request);
+            self.engine.cancel(request);
+        }
+    }
+
+    fn step(&mut self) -> Progress {
+        let (owners, sessions) = (&mut self.owners, &mut self.sessions);
+        self.engine.step(&mut |frame| {
+            let (request, is_last) = match &frame {
+                ToGateway::Refused { request, .. } => (*request, true),
+                ToGateway::Evidence { stamp, .. } => (stamp.request, false),
+                ToGateway::Delta(delta) => (delta.stamp.request, false),
+                ToGateway::End(end) => (end.stamp.request, true),
+                ToGateway::Hello(_) | ToGateway::Status(_) => return,
+            };
+            // A sequence without an owner is of a session that is gone: its frames go nowhere.
+            let owner = if is_last { owners.remove(&request) } else { owners.get(&request).copied() };
+            let Some(session) = owner.and_then(|owner| sessions.get_mut(&owner)) else { return };
+            if is_last {
+                session.requests.remove(&request);
+            }
+            session.say(&frame);
+        })
+    }
+
+    fn hand_over(&mut self) {
+        for session in self.sessions.values_mut() {
+            session.hand_over();
+        }
+    }
+}
+
+impl Session {
+    fn say(&mut self, frame: &ToGateway) {
+        match encode(frame) {
+            Ok(bytes) => self.frames.extend_from_slice(&bytes),
+            Err(error) => {
+                tracing::error!(%error, "a frame could not be made; the session is cut");
+                self.outbox.cut();
+            }
+        }
+    }
+
+    fn hand_over(&mut self) {
+        if self.frames.is_empty() {
+            return;
+        }
+        match self.outbox.put(&self.frames) {
+            // The reading thread will say that a cut session is closed.
+            Put::Taken | Put::Cut => self.frames.clear(),
+        }
+    }
+}
