@@ -24,6 +24,12 @@ pub struct Access {
     pub(crate) generations: Vec<Generation>,
 }
 
+// A device may work on threads of its own.
+const _: () = {
+    const fn may_be_sent<T: Send + Sync>() {}
+    may_be_sent::<Access>();
+};
+
 impl Access {
     /// Whose sequence it is.
     pub const fn tag(&self) -> TenantTag {

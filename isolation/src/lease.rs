@@ -85,7 +85,7 @@ impl Lease {
         self.page_size.tokens_in(held).unwrap_or(Tokens::new(u32::MAX))
     }
 
-    /// Its pages, in order of position. For counting and display; a device is told of them by [`Lease::include`] alone.
+    /// Its pages, in order of position, for counting and display: a device goes by an [`Access`] alone.
     pub fn pages(&self) -> impl Iterator<Item = PageId> + '_ {
         self.table().map(|page| page.id)
     }
@@ -133,7 +133,7 @@ impl Lease {
     }
 
     /// Raises the fence of each of its pages to `step`, then says where the next `len` tokens go and what they may read.
-    /// The one exit for page numbers.
+    /// A device is told of a sequence's pages in no other way.
     ///
     /// # Errors
     /// When the tokens do not fit, there are none, the step is another epoch's, or a write is outstanding.

@@ -13,7 +13,8 @@ use crate::{
     units::{Generation, index},
 };
 
-/// The number of a page. Only a pool makes them, and only [`crate::lease::Lease::include`] tells a device of them.
+/// The number of a page. Only a pool makes them, and a device is told of them only to
+/// wipe them ([`Erase`]) or for a step ([`crate::access::Access`]).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct PageId(u32);
 

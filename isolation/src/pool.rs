@@ -26,7 +26,7 @@ pub struct Pool {
     quarantine: Vec<Retired>,
     withdrawn: Pages,
     last_step: StepId,
-    /// At most [`STEPS_OPEN_MAX`], rising.
+    /// At most [`STEPS_OPEN_MAX`], oldest first.
     open: Vec<StepId>,
     home: Rc<Home>,
 }
@@ -168,7 +168,7 @@ impl Pool {
     fn release(&mut self) -> Pages {
         self.home.drain_to(&mut self.quarantine);
         // I3
-        let oldest_open = self.open.iter().min().copied();
+        let oldest_open = self.open.first().copied();
         let is_over = |retired: &mut Retired| {
             oldest_open.is_none_or(|open| retired.fence < open) || seeded(Fault::NoFence)
         };
@@ -197,7 +197,7 @@ pub struct Scrubbed {
 }
 
 /// All pages, by state. Leased and shared pages are counted as they are granted and dropped, the others where they lie: a
-/// page that is lost on the way is missing from the sum.
+/// page that is lost on the way is missing from the sum. A lease that is forgotten (`mem::forget`) counts as leased for good.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Census {
     /// Wiped and ready.

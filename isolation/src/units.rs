@@ -94,7 +94,8 @@ serial! {
     StepId
 }
 serial! {
-    /// One life of an engine; never used again.
+    /// One life of an engine and of its one pool; never used again, and never by two pools: a step of one would pass for a step
+    /// of the other.
     Epoch
 }
 serial! {

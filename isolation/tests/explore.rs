@@ -1,6 +1,6 @@
 //! Every state that two tenants, a late device and an operator can reach in a small world keeps the tenants apart.
 //!
-//! `EXPLORE=deep` walks larger worlds, for an hour or so.
+//! `EXPLORE=deep` walks larger worlds, for some minutes.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -34,7 +34,7 @@ fn closes(small: Scale, deep: Scale) {
 fn steps_in_flight() {
     closes(
         Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 0 },
-        Scale { pages: 4, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 0 },
+        Scale { pages: 4, seats: PAIR, prompts: &[Prompt::Short], flights: 2, chunks: &[2], losses: 0 },
     );
 }
 
@@ -43,7 +43,7 @@ fn steps_in_flight() {
 fn losses() {
     closes(
         Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[2], losses: 1 },
-        Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 2 },
+        Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 1 },
     );
 }
 
@@ -52,7 +52,7 @@ fn losses() {
 fn both_live() {
     closes(
         Scale { pages: 4, seats: PAIR, prompts: &[Prompt::Short], flights: 1, chunks: &[2], losses: 0 },
-        Scale { pages: 4, seats: PAIR, prompts: Prompt::ALL, flights: 1, chunks: &[1, 2], losses: 1 },
+        Scale { pages: 4, seats: PAIR, prompts: Prompt::ALL, flights: 1, chunks: &[2], losses: 0 },
     );
 }
 
@@ -60,7 +60,7 @@ fn both_live() {
 #[test]
 fn shared_prefix() {
     closes(
+        Scale { pages: 3, seats: FAMILY, prompts: Prompt::ALL, flights: 2, chunks: &[2], losses: 0 },
         Scale { pages: 4, seats: FAMILY, prompts: &[Prompt::Short], flights: 1, chunks: &[2], losses: 0 },
-        Scale { pages: 4, seats: FAMILY, prompts: Prompt::ALL, flights: 1, chunks: &[2], losses: 0 },
     );
 }

@@ -151,3 +151,17 @@ fn the_digest_tells_lives_of_a_page_apart() {
     // I4
     assert_ne!(digest(), digest());
 }
+
+#[test]
+fn a_lease_that_unwinds_gives_its_pages_back() {
+    let mut pool = pool(3, 1);
+    let lease = leased(&mut pool, 1, 3);
+    let unwound = std::panic::catch_unwind(core::panic::AssertUnwindSafe(move || {
+        let _held = lease;
+        panic!("on purpose");
+    }));
+    assert!(unwound.is_err());
+    let census = pool.census();
+    // I10
+    assert_eq!((census.leased, census.dirty, census.adds_up()), (Pages::ZERO, Pages::new(3), true));
+}
