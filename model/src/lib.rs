@@ -3,7 +3,9 @@
 //! The public interface is:
 //! - [`Gguf`] and [`ModelFile`]: the header of a file, and positioned reads of its tensors;
 //! - [`LlamaShape`]: the numbers that the Llama family is computed with;
-//! - [`Tokenizer`] and [`StreamDecoder`]: text to token ids and back; [`Segment`] keeps trusted text apart from the rest.
+//! - [`Tokenizer`] and [`StreamDecoder`]: text to token ids and back; [`Segment`] keeps trusted text apart from the rest;
+//! - [`ChatTemplate`]: messages to segments;
+//! - [`ModelText`]: all that an edge needs of a model, read from the header alone.
 //!
 //! Architecture invariant: imports no other crate of ours; knows no tenant, no request and no kernel.
 
@@ -15,8 +17,10 @@
 mod file;
 mod gguf;
 mod shape;
+mod template;
 #[cfg(test)]
 mod testing;
+mod text;
 mod tokenizer;
 
 pub use file::{ModelError, ModelFile};
@@ -26,4 +30,9 @@ pub use gguf::{
     TensorKind, Value,
 };
 pub use shape::{CONTEXT_MAX, HEADS_MAX, LAYERS_MAX, LlamaShape, ShapeError, VOCAB_MAX, WIDTH_MAX};
+pub use template::{
+    ChatTemplate, FUEL_DEFAULT, GenerationPrompt, Message, Nonce, OUTPUT_BYTES_DEFAULT, Role, TemplateError,
+    TemplateLimits,
+};
+pub use text::{ModelText, ModelTextError};
 pub use tokenizer::{Segment, StreamDecoder, Tokenizer, TokenizerError, TooLong};
