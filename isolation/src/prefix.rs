@@ -103,20 +103,25 @@ impl PrefixTree {
             return Err(PrefixError::TooFewTokens { tokens: tokens.len(), run: run.len() });
         }
         self.tick();
-        let before = self.last_id;
+        let mut added = 0_usize;
         let mut at = None;
         for (tokens, page) in tokens.chunks_exact(index(self.page_size.tokens())).zip(run.pages()) {
-            let next = match self.child(at, tokens) {
-                Some(next) => next,
-                None if self.held() < self.max || self.evict_one(self.clock) => {
-                    self.add(at, tokens, page.clone())
-                }
-                None => break,
-            };
-            self.touch(next);
-            at = Some(next);
+            if let Some(next) = self.child(at, tokens) {
+                self.touch(next);
+                at = Some(next);
+                continue;
+            }
+            // What this call has touched is as new as the clock, so the path is not evicted from under the run.
+            if self.held() >= self.max && !self.evict_one(self.clock) {
+                break;
+            }
+            at = self.add(at, tokens, page.clone());
+            if at.is_none() {
+                break;
+            }
+            added = added.saturating_add(1);
         }
-        Ok(pages(index_of(self.last_id.0.saturating_sub(before.0))))
+        Ok(pages(added))
     }
 
     /// Lets go of up to `wanted` pages that nobody else holds, least recently used first, and returns how many there were.
@@ -141,16 +146,14 @@ impl PrefixTree {
         let Some((used, id)) = victim else { return false };
         self.leaves.remove(&(used, id));
         let Some(node) = self.nodes.remove(&id) else { return false };
-        match node.parent.and_then(|parent| Some((parent, self.nodes.get_mut(&parent)?))) {
-            Some((parent, above)) => {
-                above.children.remove(&node.tokens);
-                if above.children.is_empty() {
-                    self.leaves.insert((above.used, parent));
-                }
-            }
-            None => {
-                self.first_pages.remove(&node.tokens);
-            }
+        if let Some(siblings) = self.children_mut(node.parent) {
+            siblings.remove(&node.tokens);
+        }
+        if let Some(parent) = node.parent
+            && let Some(above) = self.nodes.get(&parent)
+            && above.children.is_empty()
+        {
+            self.leaves.insert((above.used, parent));
         }
         true
     }
@@ -166,22 +169,27 @@ impl PrefixTree {
         children.get(tokens).copied()
     }
 
-    fn add(&mut self, parent: Option<NodeId>, tokens: &[u32], page: SharedPage) -> NodeId {
-        let id = NodeId(self.last_id.0.saturating_add(1));
+    /// `None` where the parent is gone: a page must never move to another place in a prompt.
+    fn add(&mut self, parent: Option<NodeId>, tokens: &[u32], page: SharedPage) -> Option<NodeId> {
+        let id = NodeId(self.last_id.0.checked_add(1)?);
         let tokens: Rc<[u32]> = Rc::from(tokens);
+        self.children_mut(parent)?.insert(Rc::clone(&tokens), id);
         self.last_id = id;
-        match parent.and_then(|parent| Some((parent, self.nodes.get_mut(&parent)?))) {
-            Some((parent, above)) => {
-                self.leaves.remove(&(above.used, parent));
-                above.children.insert(Rc::clone(&tokens), id);
-            }
-            None => {
-                self.first_pages.insert(Rc::clone(&tokens), id);
-            }
+        if let Some(parent) = parent
+            && let Some(above) = self.nodes.get(&parent)
+        {
+            self.leaves.remove(&(above.used, parent));
         }
         self.leaves.insert((self.clock, id));
         self.nodes.insert(id, Node { tokens, page, parent, children: Children::new(), used: self.clock });
-        id
+        Some(id)
+    }
+
+    fn children_mut(&mut self, parent: Option<NodeId>) -> Option<&mut Children> {
+        match parent {
+            Some(parent) => Some(&mut self.nodes.get_mut(&parent)?.children),
+            None => Some(&mut self.first_pages),
+        }
     }
 
     fn touch(&mut self, id: NodeId) {
@@ -195,10 +203,6 @@ impl PrefixTree {
     fn tick(&mut self) {
         self.clock = Used(self.clock.0.saturating_add(1));
     }
-}
-
-fn index_of(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 /// Why a run was not cached. None of these can come from a client.

@@ -14,8 +14,16 @@
 
 mod world;
 
-use isolation::fault::{Fault, with};
-use world::{Prompt, Scale, search::explore};
+use isolation::{
+    fault::{Fault, with},
+    lease::LeaseError,
+    page::Verify,
+    pool::Pool,
+    tag::{Registry, TenantTag},
+    units::{Epoch, PageSize, Pages, Tokens},
+};
+use std::num::NonZeroU32;
+use world::{Prompt, Scale, memory::Memory, search::explore};
 
 fn is_found(fault: Fault, scale: Scale) {
     match with(fault, || explore(scale)) {
@@ -67,4 +75,23 @@ found! {
     prefix_whole_prompt: PrefixWholePrompt in FLIGHTS;
     evict_in_use: EvictInUse in FLIGHTS;
     admit_off_by_one: AdmitOffByOne in FLIGHTS;
+}
+
+/// Behind the guard that refuses another tenant's prefix stands one that keeps its page numbers in.
+#[test]
+fn another_tenants_pages_do_not_leave_even_when_adopted() {
+    let size = PageSize::new(NonZeroU32::new(1).unwrap());
+    let mut pool = Pool::new(Pages::new(3), size, Epoch::new(1));
+    let mut registry = Registry::new();
+    let (mine, other) = (registry.open(TenantTag::new(1)), registry.open(TenantTag::new(2)));
+    pool.scrub(Pages::new(3), Verify::ReadBack, &mut Memory::new(3)).unwrap();
+    let mut theirs = pool.lease(&other, Pages::new(1)).unwrap();
+    let step = pool.open_step().unwrap();
+    let (write, _) = theirs.include(Tokens::new(1), &step).unwrap();
+    theirs.commit(write, &step.finish()).unwrap();
+    let mut lease = pool.lease(&mine, Pages::new(1)).unwrap();
+    with(Fault::CrossTenantAdopt, || lease.adopt(theirs.seal().unwrap())).unwrap();
+    let step = pool.open_step().unwrap();
+    let refused = LeaseError::OtherTenant { lease: TenantTag::new(1), run: TenantTag::new(2) };
+    assert_eq!(lease.include(Tokens::new(1), &step).unwrap_err(), refused); // I1, I7
 }

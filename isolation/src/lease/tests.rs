@@ -109,6 +109,11 @@ fn a_prefix_is_adopted_by_an_unused_lease_of_its_tenant_and_pool() {
     let in_use = LeaseError::InUse { filled: Tokens::new(6) };
     assert_eq!(writer.adopt(run.clone()), Err(in_use));
 
+    let mut writing = leased(&mut pool, 1, 1);
+    let step = pool.open_step().unwrap();
+    let _ = writing.include(Tokens::new(1), &step).unwrap();
+    assert_eq!(writing.adopt(run.clone()), Err(LeaseError::InUse { filled: Tokens::ZERO }));
+
     let mut reader = leased(&mut pool, 1, 1);
     reader.adopt(run.clone()).unwrap();
     assert_eq!((reader.filled(), reader.capacity()), (Tokens::new(4), Tokens::new(8)));

@@ -92,6 +92,16 @@ fn a_run_longer_than_the_tree_is_kept_in_part_and_never_torn() {
     assert_eq!(found(&mut tree, &[1; 13]), 4, "a leaf goes before its parent");
 }
 
+#[test]
+fn a_full_tree_does_not_evict_the_path_that_it_adds_to() {
+    let (mut pool, mut tree) = (pool(8, 1), tree(1));
+    tree.insert(&[1; 4], run(&mut pool, 1, 4)).unwrap();
+    let tokens = [1, 1, 1, 1, 2, 2, 2, 2];
+    assert_eq!(tree.insert(&tokens, run(&mut pool, 1, 8)), Ok(Pages::ZERO));
+    // I8: the second page of a prompt is not the first of another.
+    assert_eq!((found(&mut tree, &[1; 5]), found(&mut tree, &[2; 5])), (4, 0));
+}
+
 /// Small prompts of few tokens, so that they often begin alike.
 fn next_random(state: &mut u64) -> u64 {
     // Marsaglia's xorshift64.
