@@ -6,7 +6,7 @@ use crate::{
 };
 use isolation::{
     page::Verify,
-    pool::Exhausted,
+    pool::{Census, Exhausted},
     units::{Pages, Tokens},
 };
 use wire::{Ending, Failed, ToGateway};
@@ -29,7 +29,8 @@ enum Granted {
 impl<D: Device> Engine<D> {
     /// Withdraws what is owed, wipes within the step's budget, and lets sequences in. Returns whether anything was done.
     pub(super) fn make_room(&mut self) -> bool {
-        let before = (self.pool.census(), self.scrub_failures);
+        // Before any grant: what a cancel lost must not be granted to another.
+        let before = (self.audit(), self.scrub_failures);
         let mut budget = if self.running.is_empty() { IDLE_SCRUB } else { self.config.scrub_pages };
         self.withdraw_owed();
         self.prefixes.trim();
@@ -46,16 +47,22 @@ impl<D: Device> Engine<D> {
                 }
             }
         }
-        let after = self.pool.census();
-        if !after.adds_up() {
-            self.blow(Blown::Census(after));
-            self.fail_running(Failed::Isolation);
-        }
+        let after = self.audit();
         let worked = granted || before != (after, self.scrub_failures);
         if let (Some(exhausted), true, false) = (short, self.running.is_empty(), worked) {
             self.blow(Blown::Starved(exhausted));
         }
         worked
+    }
+
+    /// Counts all pages. If they do not add up, a page may be in two places: nothing that runs can be trusted.
+    pub(super) fn audit(&mut self) -> Census {
+        let census = self.pool.census();
+        if !census.adds_up() {
+            self.blow(Blown::Census(census));
+            self.fail_running(Failed::Isolation);
+        }
+        census
     }
 
     /// Obeys the pool's present size: the window, the prefix share, and those who wait.

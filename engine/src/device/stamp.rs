@@ -39,8 +39,10 @@ pub enum Lie {
     DropWrite,
     /// The page after the right one is read in place of the first page.
     ReadNeighbour,
-    /// A wipe leaves the page as it was.
-    SkipWipe,
+    /// After so many wipes, a wipe leaves the page as it was.
+    SkipWipe(u64),
+    /// After so many wipes, a wipe fails.
+    FailWipe(u64),
     /// Every so many steps one breaks, half written.
     BreakStep(u64),
     /// Every so many steps the last row of logits has a NaN.
@@ -60,6 +62,7 @@ pub struct StampDevice {
     slots: Vec<Slot>,
     lie: Lie,
     steps: u64,
+    wipes: u64,
 }
 
 impl StampDevice {
@@ -80,7 +83,7 @@ impl StampDevice {
             Slot { cells: [bits, mix(bits)], generation: bits }
         };
         let slots = (0..pages.get().saturating_mul(page_tokens.get())).map(poison).collect();
-        Self { facts, slots, lie: Lie::None, steps: 0 }
+        Self { facts, slots, lie: Lie::None, steps: 0, wipes: 0 }
     }
 
     /// The same device, misbehaving.
@@ -192,9 +195,21 @@ impl Erase for StampDevice {
     type Error = DeviceFault;
 
     fn erase(&mut self, page: PageId) -> Result<(), DeviceFault> {
-        if self.lie != Lie::SkipWipe {
-            self.page_slots(page)?.fill(Slot::default());
+        self.wipes = self.wipes.saturating_add(1);
+        match self.lie {
+            Lie::SkipWipe(after) if self.wipes > after => return Ok(()),
+            Lie::FailWipe(after) if self.wipes > after => return Err(DeviceFault::Broken),
+            Lie::None
+            | Lie::ReadBeyond
+            | Lie::ReadShort
+            | Lie::DropWrite
+            | Lie::ReadNeighbour
+            | Lie::SkipWipe(_)
+            | Lie::FailWipe(_)
+            | Lie::BreakStep(_)
+            | Lie::NotANumber(_) => {}
         }
+        self.page_slots(page)?.fill(Slot::default());
         Ok(())
     }
 

@@ -91,6 +91,8 @@ fn any_logits() -> impl Strategy<Value = Vec<f32>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn three_choices_equal_the_naive_ones(sampling in any_sampling(), logits in any_logits()) {
         let mut sampler = Sampler::new(sampling.clone(), 300).unwrap();

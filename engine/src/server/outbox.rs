@@ -59,7 +59,7 @@ impl Outbox {
             return Put::Cut;
         }
         state.waiting.extend_from_slice(bytes);
-        self.changed.notify_one();
+        self.changed.notify_all();
         Put::Taken
     }
 
@@ -72,7 +72,16 @@ impl Outbox {
                 tracing::debug!(%error, "no time limit on a last write");
             }
         }
-        self.changed.notify_one();
+        self.changed.notify_all();
+    }
+
+    /// Waits until what was to be written is, or cannot be.
+    pub(super) fn wait_written(&self) {
+        let is_busy = |state: &mut State| state.phase != Phase::Cut;
+        let waited = self.changed.wait_timeout_while(self.lock(), DRAIN_MAX, is_busy);
+        if waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
+            tracing::warn!("a gateway did not read its last frames");
+        }
     }
 
     /// Ends the session now.
@@ -83,7 +92,7 @@ impl Outbox {
     fn cut_locked(&self, state: &mut State) {
         state.phase = Phase::Cut;
         state.waiting = Vec::new();
-        self.changed.notify_one();
+        self.changed.notify_all();
         if let Err(error) = self.stream.shutdown(Shutdown::Both) {
             tracing::debug!(%error, "a session was gone before it was cut");
         }

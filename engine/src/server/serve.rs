@@ -76,6 +76,10 @@ impl<D: Device> Loop<D> {
                 Event::Said(..) | Event::Closed(_) => {}
             }
         }
+        // The process may end when this returns: the last words must be out.
+        for session in self.sessions.values() {
+            session.outbox.wait_written();
+        }
     }
 
     fn hear(&mut self, event: Event) {

@@ -1,15 +1,15 @@
 //! Positive controls: a device that is not honest must be noticed.
 
 use crate::{
-    common::{Session, assert_at_rest, config, oracle, prompt, submit, try_engine},
+    common::{Session, assert_at_rest, config, no_cache, oracle, prompt, submit, try_engine},
     trace::run_trace,
 };
 use engine::{
-    core::{Ended, EngineStartError, Fuse},
+    core::{Blown, Ended, EngineStartError, Fuse, Progress},
     device::stamp::Lie,
 };
 use isolation::units::Tokens;
-use wire::{Ending, Failed};
+use wire::{Ending, Failed, Finished, Refusal};
 
 #[test]
 fn the_traces_notice_every_lie() {
@@ -21,8 +21,57 @@ fn the_traces_notice_every_lie() {
 
 #[test]
 fn a_device_that_does_not_wipe_cannot_start() {
-    let refused = try_engine(8, config(), Lie::SkipWipe).err();
+    let refused = try_engine(8, config(), Lie::SkipWipe(0)).err();
     assert_eq!(refused, Some(EngineStartError::NoWindow { window: Tokens::ZERO }));
+}
+
+/// A page that is not blank after its wipe is never granted again, and the window follows what is left.
+#[test]
+fn pages_that_do_not_wipe_are_withdrawn_and_the_window_follows() {
+    let mut session = Session::new(try_engine(8, no_cache(), Lie::SkipWipe(8)).unwrap());
+    for number in 0..3 {
+        let submit = submit(number, 1 + u64::from(number), prompt(0, 7), 1);
+        session.submit(&submit).unwrap();
+        session.settle();
+        assert_eq!(session.of(number).tokens, oracle(&submit));
+        let status = session.engine.status();
+        assert_eq!((status.census.withdrawn, status.window), (2 * (number + 1), 32 - 8 * (number + 1)));
+    }
+    let refused = session.submit(&submit(9, 1, prompt(0, 8), 1));
+    assert_eq!(refused, Err(Refusal::TooLong { asked: 9, window: 8 }));
+}
+
+/// A device that does not wipe any more ends in a blown fuse, not in a loop.
+#[test]
+fn a_device_that_fails_its_wipes_is_not_asked_for_ever() {
+    let mut session = Session::new(try_engine(8, no_cache(), Lie::FailWipe(8)).unwrap());
+    for number in 0..6 {
+        session.submit(&submit(number, 1, prompt(0, 11), 5)).unwrap();
+    }
+    session.settle();
+    let is_scrub = |why| matches!(why, Fuse::Blown(Blown::Scrub { failures: 16, .. }));
+    assert!(is_scrub(session.engine.fuse()), "{:?}", session.engine.fuse());
+    let ends: Vec<_> = (0..6).map(|number| session.of(number).ended.clone().unwrap()).collect();
+    let completed = Ended::Admitted(Ending::Completed(Finished::Length));
+    let refused = Ended::Refused(Refusal::ShuttingDown);
+    assert_eq!(ends, [&completed, &completed, &refused, &refused, &refused, &refused].map(Clone::clone));
+    assert_eq!((session.engine.window(), session.step()), (Tokens::ZERO, Progress::Idle));
+    assert_eq!(session.submit(&submit(9, 1, prompt(0, 3), 1)), Err(Refusal::ShuttingDown));
+}
+
+/// A logit that is not a number takes the tenant's cached pages with it, and nobody else's.
+#[test]
+fn what_is_not_a_number_leaves_nothing_in_the_cache() {
+    let mut session = Session::new(try_engine(30, config(), Lie::NotANumber(5)).unwrap());
+    let ids = prompt(0, 9);
+    assert_eq!(session.cached(&submit(1, 1, ids.clone(), 1)), 0);
+    assert_eq!(session.cached(&submit(2, 2, ids.clone(), 1)), 0);
+    assert_eq!(session.cached(&submit(3, 1, ids.clone(), 1)), 8);
+    // Steps 4 and 5: the second token is no number.
+    assert_eq!(session.cached(&submit(4, 1, ids.clone(), 2)), 8);
+    assert_eq!(session.of(4).ended, Some(Ended::Admitted(Ending::Failed(Failed::NotANumber))));
+    assert_eq!(session.cached(&submit(5, 1, ids.clone(), 1)), 0);
+    assert_eq!(session.cached(&submit(6, 2, ids, 1)), 8);
 }
 
 /// A broken step fails those who took part, and nobody else; the engine goes on.

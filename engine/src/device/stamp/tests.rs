@@ -65,7 +65,7 @@ fn each_lie_shows() {
         }
         assert_ne!(bench.feed(&[1]), expected_logits(TAG, &[tokens(), vec![1]].concat()), "{lie:?}");
     }
-    assert!(!bench(Lie::SkipWipe).device.slots.contains(&Slot::default()));
+    assert!(!bench(Lie::SkipWipe(0)).device.slots.contains(&Slot::default()));
 }
 
 #[test]
