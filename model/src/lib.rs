@@ -5,7 +5,9 @@
 //! - [`LlamaShape`]: the numbers that the Llama family is computed with;
 //! - [`Tokenizer`] and [`StreamDecoder`]: text to token ids and back; [`Segment`] keeps trusted text apart from the rest;
 //! - [`ChatTemplate`]: messages to segments;
-//! - [`ModelText`]: all that an edge needs of a model, read from the header alone.
+//! - [`ModelText`]: all that an edge needs of a model, read from the header alone;
+//! - [`catalog`] and [`fetch`]: which models there are, and how to get one that is surely the right one;
+//! - [`Summary`]: what a header says, for a person.
 //!
 //! Architecture invariant: imports no other crate of ours; knows no tenant, no request and no kernel.
 
@@ -14,9 +16,12 @@
     allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests compute freely")
 )]
 
+pub mod catalog;
+pub mod fetch;
 mod file;
 mod gguf;
 mod shape;
+mod summary;
 mod template;
 #[cfg(test)]
 mod testing;
@@ -30,6 +35,7 @@ pub use gguf::{
     TensorKind, Value,
 };
 pub use shape::{CONTEXT_MAX, HEADS_MAX, LAYERS_MAX, LlamaShape, ShapeError, VOCAB_MAX, WIDTH_MAX};
+pub use summary::Summary;
 pub use template::{
     ChatTemplate, FUEL_DEFAULT, GenerationPrompt, Message, Nonce, OUTPUT_BYTES_DEFAULT, Role, TemplateError,
     TemplateLimits,
