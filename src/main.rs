@@ -4,15 +4,20 @@ mod audit;
 mod cli;
 mod config;
 mod data;
+mod engine;
 mod exit;
 mod log;
 mod memory;
+mod model;
 mod policy;
+mod pool;
 mod present;
+mod progress;
 mod shutdown;
 mod status;
 mod supervise;
 mod tenants;
+mod wirekey;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -47,10 +52,13 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let data = DataDir::open(cli.common.data.as_deref())?;
             tenants::run_key(&data, command).await
         }),
+        Command::Model(command) => model::run(&DataDir::open(cli.common.data.as_deref())?, command),
         Command::Policy(command) => policy::run(command),
         Command::Audit(command) => audit::run(&DataDir::open(cli.common.data.as_deref())?, command),
         Command::Status(args) => status::run(&args),
-        Command::Up(_) | Command::Serve(_) | Command::Gateway(_) | Command::Engine(_) | Command::Model(_) => {
+        Command::Engine(args) => engine::run(&args),
+        Command::Model(command) => model::run(&DataDir::open(cli.common.data.as_deref())?, command),
+        Command::Up(_) | Command::Serve(_) | Command::Gateway(_) => {
             Err(Failure::new(Exit::Other, "this command waits for its crate"))
         }
     }

@@ -49,6 +49,10 @@ pub(crate) struct Ready {
     pub(crate) window: u32,
     /// Tokens that the measured pool holds.
     pub(crate) capacity: u32,
+    /// Memory that they take.
+    pub(crate) pool_mib: u64,
+    /// Where that size comes from.
+    pub(crate) pool_why: String,
 }
 
 /// A running engine.
@@ -169,7 +173,7 @@ async fn end(mut engine: Engine) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    const READY: &str = r#"echo '{"window": 8, "capacity": 16}'"#;
+    const READY: &str = r#"echo '{"window": 8, "capacity": 16, "pool_mib": 1, "pool_why": "as asked"}'"#;
 
     fn shell(script: &str) -> Start {
         Start { program: PathBuf::from("/bin/sh"), arguments: vec!["-c".into(), script.into()] }

@@ -21,7 +21,18 @@ use serde_json::Value;
 const ARROWS: [(&str, &[&str]); 11] = [
     (
         "bulkhead",
-        &["gateway", "engine", "tenant", "policies", "audit", "model", "wire", "isolation", "integration"],
+        &[
+            "gateway",
+            "engine",
+            "tenant",
+            "policies",
+            "audit",
+            "model",
+            "wire",
+            "isolation",
+            "kernels",
+            "integration",
+        ],
     ),
     ("integration", &[]),
     ("gateway", &["tenant", "policies", "audit", "model", "wire", "isolation"]),
