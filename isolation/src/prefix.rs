@@ -93,11 +93,14 @@ impl PrefixTree {
     /// already stays; what was used least goes first.
     ///
     /// # Errors
-    /// When the run is another tenant's, or is longer than `tokens`.
+    /// When the run is another tenant's, of another page size, or longer than `tokens`.
     pub fn insert(&mut self, tokens: &[u32], run: SharedRun) -> Result<Pages, PrefixError> {
         // I8
-        if run.tag() != self.tag || run.page_size() != self.page_size {
+        if run.tag() != self.tag {
             return Err(PrefixError::OtherTenant { tree: self.tag, run: run.tag() });
+        }
+        if run.page_size() != self.page_size {
+            return Err(PrefixError::OtherPageSize { tree: self.page_size, run: run.page_size() });
         }
         if tokens.len() < index(run.tokens().get()) {
             return Err(PrefixError::TooFewTokens { tokens: tokens.len(), run: run.len() });
@@ -208,12 +211,19 @@ impl PrefixTree {
 /// Why a run was not cached. None of these can come from a client.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PrefixError {
-    /// The run is another tenant's, or of another page size.
+    /// The run is another tenant's.
     OtherTenant {
         /// Whose tree.
         tree: TenantTag,
         /// Whose run.
         run: TenantTag,
+    },
+    /// The run's pages are of another size.
+    OtherPageSize {
+        /// The tree's.
+        tree: PageSize,
+        /// The run's.
+        run: PageSize,
     },
     /// The run has more places than there are tokens.
     TooFewTokens {
@@ -228,6 +238,9 @@ impl core::fmt::Display for PrefixError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::OtherTenant { tree, run } => write!(f, "a run of tenant {run} in a tree of tenant {tree}"),
+            Self::OtherPageSize { tree, run } => {
+                write!(f, "pages of {} tokens in a tree of {}", run.tokens(), tree.tokens())
+            }
             Self::TooFewTokens { tokens, run } => write!(f, "{tokens} tokens for a run of {run} pages"),
         }
     }

@@ -78,6 +78,9 @@ fn a_receipt_of_another_pool_moves_nothing() {
     let refused = ForeignReceipt { pool: Epoch::new(1), receipt: Epoch::new(2), step: foreign.step() };
     assert_eq!(pool.settle(&foreign), Err(refused));
     assert_eq!(quarantined(&mut pool), 1);
+    let mut namesake = crate::testing::pool(0, 1);
+    let _ = namesake.open_step().unwrap();
+    assert!(pool.settle(&namesake.open_step().unwrap().finish()).is_err(), "no step of ours has this number");
     assert_eq!(pool.settle(&step.fail()), Ok(Pages::new(1)), "a failed step is over as well");
 }
 

@@ -63,6 +63,11 @@ fn another_tenants_run_and_a_run_without_tokens_are_refused() {
     let refused = PrefixError::TooFewTokens { tokens: 7, run: Pages::new(2) };
     assert_eq!(tree.insert(&[1; 7], run(&mut pool, 1, 8)), Err(refused));
     assert_eq!((tree.held(), pool.census().shared), (Pages::ZERO, Pages::ZERO));
+
+    let pairs = PageSize::new(core::num::NonZeroU32::new(2).unwrap());
+    let mut tree = PrefixTree::new(&scope(1), pairs, Pages::new(4));
+    let refused = PrefixError::OtherPageSize { tree: pairs, run: SIZE };
+    assert_eq!(tree.insert(&[1; 4], run(&mut pool, 1, 4)), Err(refused));
 }
 
 #[test]
@@ -90,6 +95,8 @@ fn a_run_longer_than_the_tree_is_kept_in_part_and_never_torn() {
     assert_eq!(found(&mut tree, &[1; 13]), 8);
     assert_eq!(tree.evict(Pages::new(1)), Pages::new(1));
     assert_eq!(found(&mut tree, &[1; 13]), 4, "a leaf goes before its parent");
+    assert_eq!(tree.evict(Pages::new(1)), Pages::new(1), "which is a leaf then");
+    assert_eq!((tree.held(), pool.census().shared), (Pages::ZERO, Pages::ZERO));
 }
 
 #[test]
