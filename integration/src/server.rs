@@ -1,7 +1,8 @@
 //! A real server, started from the real binary, with all that it said.
 
+use std::fs::DirBuilder;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -17,6 +18,9 @@ use crate::wait;
 const READY_MAX: Duration = Duration::from_secs(120);
 /// A running server learns of a new key within a second; twenty times that, for a busy machine.
 const KEY_MAX: Duration = Duration::from_secs(20);
+
+/// What the test model is called.
+pub const MODEL: &str = "smollm2-135m-instruct";
 
 /// What the gateway and engine of [`Services`] share.
 pub const WIRE_KEY: [u8; 32] = [7; 32];
@@ -99,6 +103,20 @@ impl Home {
         key["key"].as_str().expect("a key").to_owned()
     }
 
+    /// Puts the test model into the data folder, as a pull would; returns its path there.
+    ///
+    /// # Panics
+    /// When that cannot be done.
+    pub fn place_model(&self) -> PathBuf {
+        let models = self.path().join("models");
+        std::fs::create_dir_all(&models).expect("a folder for models");
+        let place = models.join(format!("{MODEL}.gguf"));
+        if !place.exists() {
+            std::os::unix::fs::symlink(test_model(), &place).expect("a link to the model");
+        }
+        place
+    }
+
     /// Starts `bulkhead up` on free ports with the test model, and waits for `ready`.
     ///
     /// # Panics
@@ -106,7 +124,8 @@ impl Home {
     #[must_use]
     pub fn up(&self, more: &[&str]) -> Server {
         let mut command = self.command(&["up", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        command.arg("--from").arg(test_model()).args(more);
+        command.args(more);
+        self.place_model();
         let process = Process::start(&mut command, READY_MAX, |line| line == "ready");
         let (address, admin) = (process.address_after("base URL:"), process.address_after("admin:"));
         Server { key: process.after("key:"), address, admin, process }
@@ -169,12 +188,12 @@ impl<'a> Services<'a> {
     #[must_use]
     pub fn gateway(home: &'a Home) -> Self {
         let run = home.path().join("run");
-        std::fs::create_dir_all(&run).expect("a folder for the socket");
+        DirBuilder::new().recursive(true).mode(0o700).create(&run).expect("a folder for the socket");
         let key = run.join("wire.key");
         std::fs::write(&key, WIRE_KEY).expect("a wire key");
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a private wire key");
         let mut command = home.command(&["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        command.arg("--model").arg(test_model());
+        command.arg("--model").arg(home.place_model());
         command.arg("--engine-socket").arg(run.join("engine.sock")).arg("--wire-key-file").arg(&key);
         let gateway = Process::start(&mut command, READY_MAX, |line| line.starts_with("admin:"));
         let (address, admin) = (gateway.address_after("base URL:"), gateway.address_after("admin:"));
@@ -195,7 +214,7 @@ impl<'a> Services<'a> {
     pub fn engine(&self, more: &[&str]) -> EngineService {
         let run = self.home.path().join("run");
         let mut command = self.home.command(&["engine"]);
-        command.arg("--model").arg(test_model()).arg("--socket").arg(run.join("engine.sock"));
+        command.arg("--model").arg(self.home.place_model()).arg("--socket").arg(run.join("engine.sock"));
         command.arg("--wire-key-file").arg(run.join("wire.key")).args(more);
         let engine = Process::start(&mut command, READY_MAX, |line| line.starts_with('{'));
         wait::until("link to the engine", READY_MAX, || {

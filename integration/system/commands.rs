@@ -44,7 +44,7 @@ fn serve_obeys_its_config_and_makes_no_tenant() {
     let config = home.path().join("bulkhead.toml");
     let text = format!(
         "model = {:?}\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\npool_tokens = 512\nwindow = 256\nthreads = 1\n",
-        test_model().display().to_string()
+        home.place_model().display().to_string()
     );
     std::fs::write(&config, text).unwrap();
     let mut command = home.command(&["serve", "--log", "json", "--config", config.to_str().unwrap()]);
