@@ -53,6 +53,14 @@ impl Quant {
     }
 }
 
+impl Quant {
+    /// Whether both are packed alike, so that tensors of the two may become one matrix.
+    #[must_use]
+    pub fn packs_like(self, other: Self) -> bool {
+        Form::of(self) == Form::of(other)
+    }
+}
+
 /// Which numbers a packed matrix holds. Tiles follow each other; in a tile, blocks of 32 columns; in a block, 16 rows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Form {
@@ -154,6 +162,21 @@ impl Matrix {
             self.set_row(first + row, quant, bytes);
         }
         Ok(())
+    }
+
+    /// The same weights as 32-bit floats, which read activations unquantised: an oracle for how much quantising them costs.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn unquantised(&self) -> Result<Self, KernelError> {
+        let mut floats = Self::zeroed(self.rows, self.cols, Quant::F32)?;
+        let mut row = vec![0.0; self.cols];
+        for index in 0..self.rows {
+            self.row(index, &mut row)?;
+            let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
+            floats.set_rows(index, 1, Quant::F32, &bytes)?;
+        }
+        Ok(floats)
     }
 
     /// Outputs.

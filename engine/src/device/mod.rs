@@ -1,5 +1,6 @@
 //! The border between the scheduler and the hardware. Knows no queue and no tenant beyond the tag in an [`Access`].
 
+pub mod cpu;
 pub mod stamp;
 
 use isolation::{
@@ -116,6 +117,9 @@ pub enum DeviceFault {
         /// The most it takes.
         chunk_max: Tokens,
     },
+    /// A kernel refused or broke off.
+    #[error("a kernel failed: {0}")]
+    Kernel(#[from] kernels::KernelError),
     /// The machine broke: a worker thread died or the hardware reported an error.
     #[error("the device broke")]
     Broken,
