@@ -81,7 +81,8 @@ impl Expectation {
     }
 }
 
-/// Proof that an engine prefilled this request's very tokens: what a 200 is made from. Only [`Expectation::judge`] makes one.
+/// Proof that an engine prefilled this request's very tokens: what a 200 is made from. Only
+/// [`Expectation::judge`] makes one.
 ///
 /// ```compile_fail,E0451
 /// let forged = isolation::evidence::FirstToken { request: [0; 16], cached: todo!() };

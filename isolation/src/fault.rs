@@ -1,7 +1,7 @@
 //! Guards that a test can take away, to see that the exploration finds their loss.
 //!
-//! Without the feature `seeded-faults`, `seeded` is the constant `false` and each fault is compiled out. With it, a test
-//! takes away one guard on its own thread through `with`.
+//! Without the feature `seeded-faults`, `seeded` is the constant `false` and each fault is compiled out. With
+//! it, a test takes away one guard on its own thread through `with`.
 
 #[cfg(all(feature = "seeded-faults", not(debug_assertions)))]
 compile_error!("seeded faults are for tests: a release cannot hold them");

@@ -1,4 +1,5 @@
-//! Where pages of dropped leases and runs land, and the count of those not yet dropped. Knows no page's contents.
+//! Where pages of dropped leases and runs land, and the count of those not yet dropped. Knows no page's
+//! contents.
 
 use crate::{
     page::{Owned, Page},
@@ -14,7 +15,8 @@ pub(crate) struct Retired {
     pub(crate) fence: StepId,
 }
 
-/// The way home. Room for each page of the pool is made at the start, so that a drop neither allocates nor panics.
+/// The way home. Room for each page of the pool is made at the start, so that a drop neither allocates nor
+/// panics.
 pub(crate) struct Home {
     inbox: Cell<Vec<Retired>>,
     leased: Cell<u32>,

@@ -132,8 +132,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Raises the fence of each of its pages to `step`, then says where the next `len` tokens go and what they may read.
-    /// A device is told of a sequence's pages in no other way.
+    /// Raises the fence of each of its pages to `step`, then says where the next `len` tokens go and what
+    /// they may read. A device is told of a sequence's pages in no other way.
     ///
     /// # Errors
     /// When the tokens do not fit, there are none, the step is another epoch's, or a write is outstanding.
@@ -182,8 +182,8 @@ impl Lease {
     /// Moves the filled mark over `write`, which `receipt` proves done.
     ///
     /// # Errors
-    /// When the write is not this lease's outstanding one, or the receipt is another step's or a failed step's. The write
-    /// then stays unreadable, and the lease takes no other.
+    /// When the write is not this lease's outstanding one, or the receipt is another step's or a failed
+    /// step's. The write then stays unreadable, and the lease takes no other.
     pub fn commit(&mut self, write: PendingWrite, receipt: &StepReceipt) -> Result<(), LeaseError> {
         let PendingWrite(write) = write;
         // I5
@@ -204,8 +204,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Turns its full own pages into shared ones, which it goes on reading, and returns the run of all its full pages;
-    /// `None` while no page is full.
+    /// Turns its full own pages into shared ones, which it goes on reading, and returns the run of all its
+    /// full pages; `None` while no page is full.
     pub fn seal(&mut self) -> Option<SharedRun> {
         let full = index(self.page_size.full_pages(self.filled).get());
         // I7: a write begins at the filled mark, so it never reaches a full page.
@@ -252,7 +252,8 @@ impl Drop for Lease {
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// Why a lease refused. None of these can come from a client: each is a fault of ours, and fails the sequence.
+/// Why a lease refused. None of these can come from a client: each is a fault of ours, and fails the
+/// sequence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum LeaseError {
     /// The run is another tenant's, or a page is.

@@ -196,8 +196,9 @@ pub struct Scrubbed {
     pub withdrawn: Pages,
 }
 
-/// All pages, by state. Leased and shared pages are counted as they are granted and dropped, the others where they lie: a
-/// page that is lost on the way is missing from the sum. A lease that is forgotten (`mem::forget`) counts as leased for good.
+/// All pages, by state. Leased and shared pages are counted as they are granted and dropped, the others where
+/// they lie: a page that is lost on the way is missing from the sum. A lease that is forgotten
+/// (`mem::forget`) counts as leased for good.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Census {
     /// Wiped and ready.

@@ -1,6 +1,7 @@
 //! What one tenant's prompts have in common, page by page. Knows one tenant only.
 //!
-//! A node is one full page, keyed below its parent by the very tokens that the page holds: there is no hash to collide.
+//! A node is one full page, keyed below its parent by the very tokens that the page holds: there is no hash
+//! to collide.
 
 use crate::{
     fault::{Fault, seeded},
@@ -72,8 +73,8 @@ impl PrefixTree {
         pages(self.nodes.len())
     }
 
-    /// The longest cached run of whole pages that `prompt` begins with, short of its last token: that one must be computed,
-    /// for there is nothing to sample from otherwise.
+    /// The longest cached run of whole pages that `prompt` begins with, short of its last token: that one
+    /// must be computed, for there is nothing to sample from otherwise.
     pub fn find(&mut self, prompt: &[u32]) -> Option<SharedRun> {
         self.tick();
         // I8
@@ -89,8 +90,8 @@ impl PrefixTree {
         SharedRun::new(self.tag, self.page_size, found)
     }
 
-    /// Keeps `run` as the pages of `tokens`, as far as there is room, and returns how many pages are new. What is cached
-    /// already stays; what was used least goes first.
+    /// Keeps `run` as the pages of `tokens`, as far as there is room, and returns how many pages are new.
+    /// What is cached already stays; what was used least goes first.
     ///
     /// # Errors
     /// When the run is another tenant's, of another page size, or longer than `tokens`.
@@ -114,7 +115,8 @@ impl PrefixTree {
                 at = Some(next);
                 continue;
             }
-            // What this call has touched is as new as the clock, so the path is not evicted from under the run.
+            // What this call has touched is as new as the clock, so the path is not evicted from under the
+            // run.
             if self.held() >= self.max && !self.evict_one(self.clock) {
                 break;
             }
@@ -127,7 +129,8 @@ impl PrefixTree {
         Ok(pages(added))
     }
 
-    /// Lets go of up to `wanted` pages that nobody else holds, least recently used first, and returns how many there were.
+    /// Lets go of up to `wanted` pages that nobody else holds, least recently used first, and returns how
+    /// many there were.
     pub fn evict(&mut self, wanted: Pages) -> Pages {
         let mut gone = 0_u32;
         while gone < wanted.get() && self.evict_one(Used(u64::MAX)) {

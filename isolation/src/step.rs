@@ -2,8 +2,8 @@
 
 use crate::units::{Epoch, StepId};
 
-/// A step that may be in flight. Neither forged nor copied; one that is dropped instead of ended stays open for good, and so
-/// keeps every page that it named in quarantine.
+/// A step that may be in flight. Neither forged nor copied; one that is dropped instead of ended stays open
+/// for good, and so keeps every page that it named in quarantine.
 ///
 /// ```compile_fail,E0451
 /// let forged = isolation::step::OpenStep { id: todo!(), epoch: todo!() };
@@ -38,8 +38,8 @@ impl OpenStep {
         StepReceipt { id: self.id, epoch: self.epoch, wrote: Wrote::All }
     }
 
-    /// Called by the device when the step failed and nothing of it is in flight: its pages may be reused, its writes never
-    /// read.
+    /// Called by the device when the step failed and nothing of it is in flight: its pages may be reused, its
+    /// writes never read.
     pub const fn fail(self) -> StepReceipt {
         StepReceipt { id: self.id, epoch: self.epoch, wrote: Wrote::Unknown }
     }

@@ -94,8 +94,8 @@ serial! {
     StepId
 }
 serial! {
-    /// One life of an engine and of its one pool; never used again, and never by two pools: a step of one would pass for a step
-    /// of the other.
+    /// One life of an engine and of its one pool; never used again, and never by two pools: a step of one
+    /// would pass for a step of the other.
     Epoch
 }
 serial! {

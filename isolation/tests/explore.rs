@@ -1,4 +1,5 @@
-//! Every state that two tenants, a late device and an operator can reach in a small world keeps the tenants apart.
+//! Every state that two tenants, a late device and an operator can reach in a small world keeps the tenants
+//! apart.
 //!
 //! `EXPLORE=deep` walks larger worlds, for some minutes.
 

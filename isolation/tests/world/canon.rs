@@ -1,5 +1,5 @@
-//! The name of a state. Two worlds that differ only in how often numbers were used before, or in which page is which, have the
-//! same name, so that a search closes although steps and generations rise for ever.
+//! The name of a state. Two worlds that differ only in how often numbers were used before, or in which page
+//! is which, have the same name, so that a search closes although steps and generations rise for ever.
 
 use super::{World, marker};
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
-//! A small world: two tenants, a few pages of two tokens, a device that acts late, and memory that remembers who wrote it.
+//! A small world: two tenants, a few pages of two tokens, a device that acts late, and memory that remembers
+//! who wrote it.
 //!
-//! [`World::apply`] does one thing that engine, device, client or operator may do; [`World::check`] says what must hold after.
-//! Neither relies on a call to refuse: what counts is what lies in memory.
+//! [`World::apply`] does one thing that engine, device, client or operator may do; [`World::check`] says what
+//! must hold after. Neither relies on a call to refuse: what counts is what lies in memory.
 
 mod canon;
 pub mod memory;
@@ -41,8 +42,8 @@ pub struct Scale {
     pub losses: u32,
 }
 
-/// What may be asked for. `Whole` fills its page, so that a prefix of all its pages would leave nothing to compute; its page
-/// begins like `Short`'s and differs within; `Long` is one token over the window.
+/// What may be asked for. `Whole` fills its page, so that a prefix of all its pages would leave nothing to
+/// compute; its page begins like `Short`'s and differs within; `Long` is one token over the window.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Prompt {
     Short,
@@ -69,7 +70,8 @@ impl Prompt {
     }
 }
 
-/// What key and value at a position must hold: a function of the tenant and of its tokens up to there, never 0.
+/// What key and value at a position must hold: a function of the tenant and of its tokens up to there, never
+/// 0.
 fn mark(tenant: usize, prompt: Prompt, position: u32) -> u8 {
     let text = if position == 0 { 0 } else { prompt as u8 };
     1 + tenant as u8 * 64 + text * 16 + position as u8

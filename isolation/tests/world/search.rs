@@ -1,4 +1,5 @@
-//! Breadth first over distinct states: each is reached by replaying its shortest history, until no new one appears.
+//! Breadth first over distinct states: each is reached by replaying its shortest history, until no new one
+//! appears.
 
 use super::{Broken, Op, Scale, World};
 use std::collections::HashSet;
