@@ -72,7 +72,10 @@ fn request(number: u32) -> Submit {
     }
 }
 
-fn bits(transcript: &Transcript) -> Vec<(u32, u32, Vec<(u32, u32)>)> {
+/// A token, the bits of its log-probability, and those of its likeliest rivals.
+type Bits = (u32, u32, Vec<(u32, u32)>);
+
+fn bits(transcript: &Transcript) -> Vec<Bits> {
     assert!(
         matches!(transcript.ended, Some(Ended::Admitted(Ending::Completed(_)))),
         "{:?}",
