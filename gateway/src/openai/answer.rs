@@ -8,12 +8,12 @@ use super::stream::StreamMode;
 use super::{event_bytes, json_bytes};
 
 /// The event that ends a stream which completed, and no other.
-pub const DONE: &[u8] = b"data: [DONE]\n\n";
+pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";
 
 /// Why an answer that completed has no more tokens.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Finish {
+pub(crate) enum Finish {
     /// The model ended it, or a string of `stop` came.
     Stop,
     /// All the tokens that were asked for.
@@ -22,52 +22,52 @@ pub enum Finish {
 
 /// Tokens that a request took, all its prompts and choices together.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// Tokens of the prompts.
-    pub prompt: u64,
+    pub(crate) prompt: u64,
     /// Those of them that came from the tenant's own prefix cache.
-    pub cached: u64,
+    pub(crate) cached: u64,
     /// Tokens that were generated.
-    pub completion: u64,
+    pub(crate) completion: u64,
 }
 
 /// What all events of one request have in common.
 #[derive(Clone)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// Which contract it speaks.
-    pub endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     /// Name of the answer, such as `chatcmpl-...`.
-    pub id: String,
+    pub(crate) id: String,
     /// Unix time in seconds.
-    pub created: u64,
+    pub(crate) created: u64,
     /// The model that answers.
-    pub model: String,
+    pub(crate) model: String,
     /// Changes whenever equal seeds may give other answers.
-    pub fingerprint: String,
+    pub(crate) fingerprint: String,
     /// How the answer is sent.
-    pub stream: StreamMode,
+    pub(crate) stream: StreamMode,
 }
 
 /// A piece of one choice. No `Debug`: it is the caller's.
 #[derive(Clone, Copy)]
-pub struct Piece<'a> {
+pub(crate) struct Piece<'a> {
     /// Which choice, from 0.
-    pub index: u32,
+    pub(crate) index: u32,
     /// Its text, perhaps empty.
-    pub text: &'a str,
+    pub(crate) text: &'a str,
     /// Its tokens, when they were asked for.
-    pub logprobs: Option<&'a [TokenLogprob]>,
+    pub(crate) logprobs: Option<&'a [TokenLogprob]>,
 }
 
 /// One choice, whole. No `Debug`: it is the caller's.
 #[derive(Clone, Copy)]
-pub struct Choice<'a> {
+pub(crate) struct Choice<'a> {
     /// Its text, perhaps empty.
-    pub text: &'a str,
+    pub(crate) text: &'a str,
     /// Why it ended.
-    pub finish: Finish,
+    pub(crate) finish: Finish,
     /// Its tokens, when they were asked for.
-    pub logprobs: Option<&'a [TokenLogprob]>,
+    pub(crate) logprobs: Option<&'a [TokenLogprob]>,
 }
 
 #[derive(Serialize)]
@@ -157,7 +157,7 @@ impl Usage {
 
 impl Shape {
     /// The event that opens choice `index`: its role. A legacy completion has none, and this is empty.
-    pub fn first_event(&self, index: u32) -> Vec<u8> {
+    pub(crate) fn first_event(&self, index: u32) -> Vec<u8> {
         match self.endpoint {
             Endpoint::Chat => {
                 self.chat_event(index, Delta { role: Some("assistant"), content: Some("") }, None, None)
@@ -167,7 +167,7 @@ impl Shape {
     }
 
     /// The event of one piece.
-    pub fn piece_event(&self, piece: &Piece<'_>) -> Vec<u8> {
+    pub(crate) fn piece_event(&self, piece: &Piece<'_>) -> Vec<u8> {
         match self.endpoint {
             Endpoint::Chat => {
                 let delta = Delta { role: None, content: Some(piece.text) };
@@ -178,7 +178,7 @@ impl Shape {
     }
 
     /// The event that ends choice `index`.
-    pub fn finish_event(&self, index: u32, finish: Finish) -> Vec<u8> {
+    pub(crate) fn finish_event(&self, index: u32, finish: Finish) -> Vec<u8> {
         match self.endpoint {
             Endpoint::Chat => self.chat_event(index, Delta::default(), None, Some(finish)),
             Endpoint::Completions => {
@@ -188,7 +188,7 @@ impl Shape {
     }
 
     /// The event that tells the usage; empty unless [`StreamMode::Events`] asks for it.
-    pub fn usage_event(&self, usage: &Usage) -> Vec<u8> {
+    pub(crate) fn usage_event(&self, usage: &Usage) -> Vec<u8> {
         match self.stream {
             StreamMode::Events { usage: true } => {
                 event_bytes(&self.envelope::<TextChoice<'_>>(self.chunk(), &[], Some(Some(usage.body()))))
@@ -198,7 +198,7 @@ impl Shape {
     }
 
     /// The body of an answer that is sent whole; a choice's index is its place.
-    pub fn whole(&self, choices: &[Choice<'_>], usage: &Usage) -> Vec<u8> {
+    pub(crate) fn whole(&self, choices: &[Choice<'_>], usage: &Usage) -> Vec<u8> {
         let usage = Some(Some(usage.body()));
         match self.endpoint {
             Endpoint::Chat => {

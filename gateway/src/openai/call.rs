@@ -17,7 +17,7 @@ const MODEL_BYTES_MAX: usize = 256;
 
 /// Which of OpenAI's two contracts a request speaks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Endpoint {
+pub(crate) enum Endpoint {
     /// `POST /v1/chat/completions`.
     Chat,
     /// `POST /v1/completions`.
@@ -26,7 +26,7 @@ pub enum Endpoint {
 
 impl Endpoint {
     /// The field that holds what is asked: `param` of a prompt that does not fit.
-    pub const fn prompt_field(self) -> &'static str {
+    pub(crate) const fn prompt_field(self) -> &'static str {
         match self {
             Self::Chat => "messages",
             Self::Completions => "prompt",
@@ -36,7 +36,7 @@ impl Endpoint {
 
 /// One prompt. No `Debug`: it is the caller's.
 #[derive(Clone, PartialEq)]
-pub enum Prompt {
+pub(crate) enum Prompt {
     /// Messages, at least one.
     Chat(Vec<Message>),
     /// Text, perhaps empty.
@@ -47,34 +47,34 @@ pub enum Prompt {
 
 /// One request, within the policy's bounds. No `Debug`: it holds prompts.
 #[derive(Clone, PartialEq)]
-pub struct Call {
+pub(crate) struct Call {
     /// Which contract it speaks.
-    pub endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     /// The model asked for, 1 to 256 bytes; not compared with what there is yet.
-    pub model: String,
+    pub(crate) model: String,
     /// At least one; more than one for [`Endpoint::Completions`] alone.
-    pub prompts: Vec<Prompt>,
+    pub(crate) prompts: Vec<Prompt>,
     /// Answers to each prompt, at least 1 (`n`).
-    pub choices: u8,
+    pub(crate) choices: u8,
     /// Output tokens of each answer at most, at least 1; none given means the policy's default.
-    pub max_tokens: Option<u32>,
+    pub(crate) max_tokens: Option<u32>,
     /// The name that the body gave that limit by: `max_tokens` or `max_completion_tokens`.
-    pub max_tokens_field: &'static str,
+    pub(crate) max_tokens_field: &'static str,
     /// Strings that end an answer, none of them empty.
-    pub stop: Vec<String>,
+    pub(crate) stop: Vec<String>,
     /// How the next token is chosen.
-    pub sampling: Sampling,
+    pub(crate) sampling: Sampling,
     /// Which log-probabilities go back.
-    pub logprobs: wire::Logprobs,
+    pub(crate) logprobs: wire::Logprobs,
     /// How the answer is sent.
-    pub stream: StreamMode,
+    pub(crate) stream: StreamMode,
 }
 
 /// Reads the body of a request; the caller bounds its bytes.
 ///
 /// # Errors
 /// The first thing that is wrong: see [`BadCode`].
-pub fn parse(endpoint: Endpoint, body: &[u8], policy: &Policy) -> Result<Call, BadRequest> {
+pub(crate) fn parse(endpoint: Endpoint, body: &[u8], policy: &Policy) -> Result<Call, BadRequest> {
     let mut fields = Fields::of_body(json::read(body, policy.json_depth_max())?)?;
     let model = fields.require("model", model_name)?;
     let prompts = match endpoint {

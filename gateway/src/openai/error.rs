@@ -9,7 +9,7 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Why a body makes no call. All of them are status 400 and type `invalid_request_error`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum BadCode {
+pub(crate) enum BadCode {
     /// The body is no JSON, or is none that we read: not UTF-8, cut off, or with something after it.
     InvalidJson,
     /// Arrays and objects nest deeper than the policy lets them.
@@ -50,7 +50,7 @@ pub enum BadCode {
 
 impl BadCode {
     /// `code` of the error object; where OpenAI has a word for it, that word.
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::InvalidJson => "invalid_json",
             Self::JsonTooDeep => "json_too_deep",
@@ -81,18 +81,18 @@ impl BadCode {
 /// of the caller's own making is repeated only when it is short and plain.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
-pub struct BadRequest {
+pub(crate) struct BadRequest {
     /// What kind of wrong.
-    pub code: BadCode,
+    pub(crate) code: BadCode,
     /// Path of the field, such as `messages[2].role`; none when the body as a whole is wrong.
-    pub param: Option<String>,
+    pub(crate) param: Option<String>,
     /// For a person to read: what came, and what is allowed.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 impl BadRequest {
     /// The error object of this refusal.
-    pub fn body(&self) -> ErrorBody<'_> {
+    pub(crate) fn body(&self) -> ErrorBody<'_> {
         ErrorBody {
             message: &self.message,
             kind: "invalid_request_error",
@@ -142,16 +142,16 @@ pub(super) fn shown(name: &str) -> String {
 
 /// OpenAI's error object, without its wrapper.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-pub struct ErrorBody<'a> {
+pub(crate) struct ErrorBody<'a> {
     /// For a person to read.
-    pub message: &'a str,
+    pub(crate) message: &'a str,
     /// Its class, such as `invalid_request_error` or `server_error`.
     #[serde(rename = "type")]
-    pub kind: &'a str,
+    pub(crate) kind: &'a str,
     /// Path of the field that is wrong.
-    pub param: Option<&'a str>,
+    pub(crate) param: Option<&'a str>,
     /// For a program to read.
-    pub code: Option<&'a str>,
+    pub(crate) code: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -160,11 +160,11 @@ struct Wrapped<'a> {
 }
 
 /// The body of a refusal: `{"error":{...}}`.
-pub fn error_json(error: &ErrorBody<'_>) -> Vec<u8> {
+pub(crate) fn error_json(error: &ErrorBody<'_>) -> Vec<u8> {
     json_bytes(&Wrapped { error })
 }
 
 /// The event that ends a stream which did not complete; no [`DONE`](super::DONE) may follow it.
-pub fn error_event(error: &ErrorBody<'_>) -> Vec<u8> {
+pub(crate) fn error_event(error: &ErrorBody<'_>) -> Vec<u8> {
     event_bytes(&Wrapped { error })
 }

@@ -6,13 +6,13 @@ use super::json_bytes;
 
 /// One model on offer.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct ModelEntry {
+pub(crate) struct ModelEntry {
     /// Its name.
-    pub id: String,
+    pub(crate) id: String,
     /// Unix time, in seconds, from which it has been on offer.
-    pub created: u64,
+    pub(crate) created: u64,
     /// Tokens that a request of this caller may truly span, prompt and output together.
-    pub window: u32,
+    pub(crate) window: u32,
 }
 
 #[derive(Serialize)]
@@ -38,11 +38,11 @@ impl ModelEntry {
 }
 
 /// The body of `GET /v1/models`.
-pub fn models_json(models: &[ModelEntry]) -> Vec<u8> {
+pub(crate) fn models_json(models: &[ModelEntry]) -> Vec<u8> {
     json_bytes(&List { object: "list", data: models.iter().map(ModelEntry::entry).collect() })
 }
 
 /// The body of `GET /v1/models/{id}`.
-pub fn model_json(model: &ModelEntry) -> Vec<u8> {
+pub(crate) fn model_json(model: &ModelEntry) -> Vec<u8> {
     json_bytes(&model.entry())
 }

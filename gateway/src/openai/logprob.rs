@@ -8,17 +8,17 @@ const LOGPROB_MIN: f32 = -9999.0;
 
 /// One token of an answer, with its log-probability and those of the likeliest.
 #[derive(Clone, PartialEq)]
-pub struct TokenLogprob {
+pub(crate) struct TokenLogprob {
     /// The token as text; not UTF-8 by itself, it has U+FFFD.
-    pub token: String,
+    pub(crate) token: String,
     /// The token's bytes.
-    pub bytes: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Natural logarithm of its probability.
-    pub logprob: f32,
+    pub(crate) logprob: f32,
     /// The likeliest tokens: text, bytes, log-probability; likeliest first.
-    pub top: Vec<(String, Vec<u8>, f32)>,
+    pub(crate) top: Vec<(String, Vec<u8>, f32)>,
     /// Characters (Unicode scalar values) of the answer before this token.
-    pub text_offset: usize,
+    pub(crate) text_offset: usize,
 }
 
 /// Finite, at most 0 and never -0, so that equal values have equal bytes.

@@ -41,13 +41,12 @@ mod prompt;
 mod sampling;
 mod stream;
 
-pub use answer::{Choice, DONE, Finish, Piece, Shape, Usage};
-pub use call::{Call, Endpoint, Prompt, parse};
-pub use error::{BadCode, BadRequest, ErrorBody, error_event, error_json};
-pub use listing::{ModelEntry, model_json, models_json};
-pub use logprob::TokenLogprob;
-pub use sampling::Sampling;
-pub use stream::StreamMode;
+pub(crate) use answer::{Choice, DONE, Finish, Piece, Shape, Usage};
+pub(crate) use call::{Call, Endpoint, Prompt, parse};
+pub(crate) use error::{BadRequest, ErrorBody, error_event, error_json};
+pub(crate) use listing::{ModelEntry, model_json, models_json};
+pub(crate) use logprob::TokenLogprob;
+pub(crate) use stream::StreamMode;
 
 use serde::Serialize;
 

@@ -12,29 +12,29 @@ const TOP_K_MAX: i128 = 1_048_576;
 
 /// How the next token is chosen. What a body leaves out has OpenAI's default.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sampling {
+pub(crate) struct Sampling {
     /// 0 takes the likeliest token; at most 2; default 1.
-    pub temperature: f32,
+    pub(crate) temperature: f32,
     /// Nucleus mass, over 0 and at most 1; default 1. A body's 0 becomes the least positive float, which keeps the
     /// likeliest token alone.
-    pub top_p: f32,
+    pub(crate) top_p: f32,
     /// Likeliest tokens kept; 0 (also given as -1) keeps all.
-    pub top_k: u32,
+    pub(crate) top_k: u32,
     /// Keeps tokens at least this fraction as likely as the likeliest, 0 to 1; 0 keeps all.
-    pub min_p: f32,
+    pub(crate) min_p: f32,
     /// What the body asked for; without one, the caller of [`parse`](super::parse) draws one.
-    pub seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
     /// -2 to 2; default 0.
-    pub frequency_penalty: f32,
+    pub(crate) frequency_penalty: f32,
     /// -2 to 2; default 0.
-    pub presence_penalty: f32,
+    pub(crate) presence_penalty: f32,
     /// Token ids, rising and each once, and what is added to their logits, -100 to 100.
-    pub logit_bias: Vec<(u32, f32)>,
+    pub(crate) logit_bias: Vec<(u32, f32)>,
 }
 
 impl Sampling {
     /// The engine's form of this, with the seed to use.
-    pub fn with_seed(&self, seed: u64, logprobs: wire::Logprobs) -> wire::Sampling {
+    pub(crate) fn with_seed(&self, seed: u64, logprobs: wire::Logprobs) -> wire::Sampling {
         wire::Sampling {
             temperature: self.temperature,
             top_p: self.top_p,

@@ -6,7 +6,7 @@ use super::json::Json;
 
 /// How the answer is sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum StreamMode {
+pub(crate) enum StreamMode {
     /// One body.
     Whole,
     /// Server-sent events.

@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 
 use policies::Policy;
 
+use super::error::BadCode;
+use super::sampling::Sampling;
 use super::*;
 
 fn policy() -> Policy {
