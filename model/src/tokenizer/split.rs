@@ -176,3 +176,82 @@ fn contraction(text: &str, starts: impl Fn(&str, &str) -> bool) -> usize {
     let endings = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d"];
     endings.iter().find(|ending| starts(text, ending)).map_or(0, |ending| ending.len())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::test_runner::TestRunner;
+    use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+    use tokenizers::{
+        OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, SplitDelimiterBehavior,
+    };
+
+    use super::*;
+
+    const GPT2: &str = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+";
+    const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+    const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+    /// A pattern, compiled once: that takes far longer than a case.
+    fn compiled(pattern: &str) -> Split {
+        let pattern = SplitPattern::Regex(pattern.to_owned());
+        Split::new(pattern, SplitDelimiterBehavior::Isolated, false).unwrap()
+    }
+
+    fn by_regex(split: &Split, text: &str) -> Vec<String> {
+        let mut pieces = PreTokenizedString::from(text);
+        split.pre_tokenize(&mut pieces).unwrap();
+        pieces
+            .get_splits(OffsetReferential::Original, OffsetType::Byte)
+            .into_iter()
+            .map(|(piece, _, _)| piece.to_owned())
+            .collect()
+    }
+
+    fn by_scanner(splitter: Splitter, text: &str) -> Vec<String> {
+        let mut rest = text;
+        let mut words = Vec::new();
+        while !rest.is_empty() {
+            let (word, after) = rest.split_at(splitter.first_word(rest));
+            assert!(!word.is_empty());
+            words.push(word.to_owned());
+            rest = after;
+        }
+        words
+    }
+
+    /// Few characters of each class, so that all borders between classes come up.
+    fn text() -> impl Strategy<Value = String> {
+        prop::collection::vec(
+            prop_oneof![
+                "[ab\u{e9}\u{4f34}]{1,3}",
+                "[0-9\u{b2}\u{2167}]{1,5}",
+                "[ \t\r\n\u{a0}\u{3000}]{1,4}",
+                "['.,#\u{1f600}]{1,3}",
+                "'([sStTmMdD]|re|vE|Ll|LL)",
+                " ",
+                "\n",
+            ],
+            0..12,
+        )
+        .prop_map(|pieces| pieces.concat())
+    }
+
+    #[test]
+    fn scanners_cut_where_the_patterns_do() {
+        let patterns = [
+            (Splitter::Gpt2, compiled(GPT2)),
+            (Splitter::Llama3, compiled(LLAMA3)),
+            (Splitter::Qwen2, compiled(QWEN2)),
+        ];
+        let mut runner = TestRunner::new(ProptestConfig::with_cases(400));
+        runner
+            .run(&text(), |text| {
+                for (splitter, split) in &patterns {
+                    prop_assert_eq!(by_scanner(*splitter, &text), by_regex(split, &text));
+                }
+                Ok(())
+            })
+            .unwrap();
+    }
+}

@@ -5,20 +5,21 @@
 //! such row for each place. So a place from which no row leads on is dead for good: each is left at most once.
 
 use super::merges::Merges;
+use super::recall::Recall;
 use super::trie::Trie;
 use super::vocabulary::Vocabulary;
 
 /// Tokens above the limit before the first early check: less often than this is cheap, and rarely in vain.
 /// Tests check after every token, so that wrong checks show.
 const CHECK_AFTER: usize = if cfg!(test) { 1 } else { 64 };
-/// Answers of [`Merges::apart`] that one text keeps; a power of two.
-const KEPT_ANSWERS: usize = 1 << 13;
+/// Marks a token of a row that was laid by a guess: no other was tried in its place yet. Ids have 21 bits.
+const GUESS: u32 = 1 << 31;
 
 /// Buffers that the words of one text use one after another.
 pub(super) struct Scratch {
     main: Buffers,
     probe: Buffers,
-    answers: Answers,
+    recall: Recall,
 }
 
 #[derive(Default)]
@@ -49,10 +50,10 @@ struct Walk<'s> {
     walk: u32,
     at: usize,
     candidate: Option<u32>,
-    /// The candidate is the last token once more, tried before all others.
-    is_repeat: bool,
-    /// Tokens of the row that another walk laid: of their places no alternative was tried yet.
-    given: usize,
+    /// The candidate is tried before those in order, the longest first.
+    is_guess: bool,
+    /// A place was found dead since the last token was laid: the next one is worth remembering.
+    is_learning: bool,
 }
 
 impl Encoder<'_> {
@@ -69,12 +70,12 @@ impl Encoder<'_> {
             out.push(first);
             return if limit == 0 { Err(Over { at_least: 1 }) } else { Ok(()) };
         }
-        let Scratch { main, probe, answers } = scratch;
+        let Scratch { main, probe, recall } = scratch;
         let mut walk = main.start(word.len(), &[], 0);
         walk.candidate = Some(first);
         let mut check_at = limit.saturating_add(CHECK_AFTER);
-        while !self.advance(&mut walk, word, check_at, answers) {
-            if let Some(at_least) = self.surely_over(&walk, word, limit, probe, answers) {
+        while !self.advance(&mut walk, word, check_at, recall) {
+            if let Some(at_least) = self.surely_over(&walk, word, limit, probe, recall) {
                 return Err(Over { at_least });
             }
             // In vain: look again when the excess has doubled, so that all checks together stay cheap.
@@ -83,12 +84,12 @@ impl Encoder<'_> {
         if walk.row.len() > limit {
             return Err(Over { at_least: walk.row.len() });
         }
-        out.extend_from_slice(walk.row);
+        out.extend(walk.row.iter().map(|laid| laid & !GUESS));
         Ok(())
     }
 
     /// Lays tokens until the word is covered (true) or the row is longer than `pause_above` (false).
-    fn advance(self, walk: &mut Walk<'_>, word: &[u8], pause_above: usize, answers: &mut Answers) -> bool {
+    fn advance(self, walk: &mut Walk<'_>, word: &[u8], pause_above: usize, recall: &mut Recall) -> bool {
         while walk.at < word.len() {
             if walk.row.len() > pause_above {
                 return false;
@@ -100,12 +101,17 @@ impl Encoder<'_> {
                 continue;
             };
             let to = walk.at.saturating_add(self.vocabulary.length(token));
+            let last = walk.row.last().map(|laid| laid & !GUESS);
             let is_dead = walk.dead.get(to) == Some(&walk.walk);
-            if !is_dead && walk.row.last().is_none_or(|last| answers.apart(self.merges, *last, token)) {
-                walk.row.push(token);
+            if !is_dead && last.is_none_or(|last| recall.apart(self.merges, last, token)) {
+                if let (true, Some(last)) = (walk.is_learning, last) {
+                    recall.learn(last, word.get(walk.at..).unwrap_or(&[]), token);
+                }
+                walk.row.push(if walk.is_guess { token | GUESS } else { token });
                 walk.at = to;
-                self.try_repeat(walk, word, token);
-            } else if walk.is_repeat {
+                walk.is_learning = false;
+                self.guess(walk, word, token, recall);
+            } else if walk.is_guess {
                 self.try_longest(walk, word);
             } else {
                 walk.candidate = self.trie.shorter(token);
@@ -114,16 +120,21 @@ impl Encoder<'_> {
         true
     }
 
-    /// Where the last token's bytes come again, so does the token, mostly. In a long run of one character the longest
-    /// token is often a dead end that is only known after trying all that could follow it.
-    fn try_repeat(self, walk: &mut Walk<'_>, word: &[u8], last: u32) {
+    /// Where the last token's bytes come again, so does the token, mostly; and what followed it after a dead end will
+    /// follow again. In a long run of one character the longest token is often a dead end that is only known after
+    /// trying all that could follow it.
+    fn guess(self, walk: &mut Walk<'_>, word: &[u8], last: u32, recall: &Recall) {
         let rest = word.get(walk.at..).unwrap_or(&[]);
-        walk.is_repeat = self.vocabulary.bytes(last).is_some_and(|bytes| rest.starts_with(bytes));
-        walk.candidate = if walk.is_repeat { Some(last) } else { self.trie.longest(rest) };
+        let fits = |token: u32| self.vocabulary.bytes(token).is_some_and(|bytes| rest.starts_with(bytes));
+        let guess = Some(last)
+            .filter(|last| fits(*last))
+            .or_else(|| recall.hint(last, rest).filter(|hint| fits(*hint)));
+        walk.is_guess = guess.is_some();
+        walk.candidate = guess.or_else(|| self.trie.longest(rest));
     }
 
     fn try_longest(self, walk: &mut Walk<'_>, word: &[u8]) {
-        walk.is_repeat = false;
+        walk.is_guess = false;
         walk.candidate = self.trie.longest(word.get(walk.at..).unwrap_or(&[]));
     }
 
@@ -132,18 +143,15 @@ impl Encoder<'_> {
         if let Some(dead) = walk.dead.get_mut(walk.at) {
             *dead = walk.walk;
         }
-        let Some(last) = walk.row.pop() else { return false };
+        let Some(laid) = walk.row.pop() else { return false };
+        let last = laid & !GUESS;
         walk.at = walk.at.saturating_sub(self.vocabulary.length(last));
-        let was_given = walk.row.len() < walk.given;
-        if was_given {
-            walk.given = walk.row.len();
-        }
-        // After a token given or repeated none was tried in order yet; else those longer than it were.
-        if was_given || walk.row.last() == Some(&last) {
-            self.try_longest(walk, word);
-        } else {
-            walk.is_repeat = false;
+        walk.is_learning = true;
+        if laid == last {
+            walk.is_guess = false;
             walk.candidate = self.trie.shorter(last);
+        } else {
+            self.try_longest(walk, word);
         }
         true
     }
@@ -170,7 +178,7 @@ impl Encoder<'_> {
         word: &[u8],
         limit: usize,
         probe: &mut Buffers,
-        answers: &mut Answers,
+        recall: &mut Recall,
     ) -> Option<usize> {
         let mut least = walk.row.len();
         let (mut kept, mut at) = (walk.row.as_slice(), walk.at);
@@ -178,12 +186,12 @@ impl Encoder<'_> {
             let beginning = word.get(..walk.at.checked_sub(back)?)?;
             while at > beginning.len() {
                 let (last, before) = kept.split_last()?;
-                at = at.saturating_sub(self.vocabulary.length(*last));
+                at = at.saturating_sub(self.vocabulary.length(last & !GUESS));
                 kept = before;
             }
             let mut again = probe.start(beginning.len(), kept, at);
             self.try_longest(&mut again, beginning);
-            self.advance(&mut again, beginning, usize::MAX, answers);
+            self.advance(&mut again, beginning, usize::MAX, recall);
             least = least.min(again.row.len());
             if least <= limit {
                 return None;
@@ -194,10 +202,10 @@ impl Encoder<'_> {
 }
 
 impl Buffers {
-    /// Starts a walk over a word of `length` bytes, with `row` laid up to `at`.
+    /// Starts a walk over a word of `length` bytes, with `row` laid up to `at` by another walk: to this one, guesses.
     fn start(&mut self, length: usize, row: &[u32], at: usize) -> Walk<'_> {
         self.row.clear();
-        self.row.extend_from_slice(row);
+        self.row.extend(row.iter().map(|laid| laid | GUESS));
         if self.dead.len() <= length {
             self.dead.resize(length.saturating_add(1), 0);
         }
@@ -205,44 +213,20 @@ impl Buffers {
             self.dead.fill(0);
             1
         });
-        let given = self.row.len();
         Walk {
             row: &mut self.row,
             dead: &mut self.dead,
             walk: self.walk,
             at,
             candidate: None,
-            is_repeat: false,
-            given,
+            is_guess: false,
+            is_learning: false,
         }
     }
 }
 
 impl Scratch {
     pub(super) fn new() -> Scratch {
-        Scratch {
-            main: Buffers::default(),
-            probe: Buffers::default(),
-            answers: Answers(vec![0; KEPT_ANSWERS]),
-        }
-    }
-}
-
-/// Which pairs of tokens stay apart, as far as this text has asked: one place for each few pairs, the last one wins.
-///
-/// An entry is a pair's two ids, its answer and a one: ids have 21 bits (`VOCAB_MAX`), so that 0 is no entry.
-struct Answers(Vec<u64>);
-
-impl Answers {
-    fn apart(&mut self, merges: &Merges, left: u32, right: u32) -> bool {
-        let key = u64::from(left) << 32 | u64::from(right) << 2;
-        let place = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51; // the upper 13 bits: KEPT_ANSWERS
-        let Some(entry) = usize::try_from(place).ok().and_then(|place| self.0.get_mut(place)) else {
-            return merges.apart(left, right);
-        };
-        if *entry | 2 != key | 3 {
-            *entry = key | 1 | u64::from(merges.apart(left, right)) << 1;
-        }
-        *entry & 2 != 0
+        Scratch { main: Buffers::default(), probe: Buffers::default(), recall: Recall::new() }
     }
 }
