@@ -1,0 +1,97 @@
+//! Writes answers: whole ones from anywhere, a 200 of a model only with its proofs.
+
+use bytes::Bytes;
+use pingora::http::ResponseHeader;
+use pingora::proxy::Session;
+
+use crate::answer::Denied;
+use crate::flow::{Body, Client, Gone, Proofs};
+
+/// One client, by its session.
+pub(super) struct Downstream<'a> {
+    pub(super) session: &'a mut Session,
+    pub(super) request: uuid::Uuid,
+    pub(super) arrived: std::time::Instant,
+}
+
+impl Downstream<'_> {
+    fn head(&self, status: u16, content_type: &str) -> Result<ResponseHeader, Gone> {
+        let mut head = ResponseHeader::build(status, Some(8)).map_err(|_| Gone)?;
+        let ms = self.arrived.elapsed().as_millis();
+        for (name, value) in [
+            ("content-type", content_type.to_owned()),
+            ("x-request-id", self.request.to_string()),
+            ("openai-processing-ms", ms.to_string()),
+        ] {
+            head.insert_header(name, value).map_err(|_| Gone)?;
+        }
+        Ok(head)
+    }
+
+    async fn write(&mut self, head: ResponseHeader, body: Bytes) -> Result<(), Gone> {
+        self.session.write_response_header(Box::new(head), false).await.map_err(|_| Gone)?;
+        self.session.write_response_body(Some(body), true).await.map_err(|_| Gone)
+    }
+
+    /// Answers whole, with what is no model's output: health, models, status.
+    pub(super) async fn plain(&mut self, status: u16, content_type: &str, body: Vec<u8>) -> Result<(), Gone> {
+        let mut head = self.head(status, content_type)?;
+        head.insert_header("content-length", body.len().to_string()).map_err(|_| Gone)?;
+        self.write(head, body.into()).await
+    }
+
+    /// Answers whole, with a denial.
+    pub(super) async fn deny(&mut self, denied: &Denied) -> Result<(), Gone> {
+        let body = denied.json();
+        let mut head = self.head(denied.status(), "application/json")?;
+        let mut add = |name: &'static str, value: String| head.insert_header(name, value).map_err(|_| Gone);
+        add("content-length", body.len().to_string())?;
+        if let Some(seconds) = denied.retry_after_s() {
+            add("retry-after", seconds.to_string())?;
+        }
+        if *denied == Denied::NotAuthenticated {
+            add("www-authenticate", "Bearer".into())?;
+        }
+        if let Denied::Method { allow } = denied {
+            add("allow", (*allow).into())?;
+        }
+        self.write(head, body.into()).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Client for Downstream<'_> {
+    async fn begin(&mut self, proofs: Proofs, body: Body) -> Result<(), Gone> {
+        tracing::debug!(sequences = proofs.len(), "proved");
+        let head = match body {
+            Body::Events => {
+                let mut head = self.head(200, "text/event-stream; charset=utf-8")?;
+                head.insert_header("cache-control", "no-cache").map_err(|_| Gone)?;
+                head.insert_header("transfer-encoding", "chunked").map_err(|_| Gone)?;
+                head
+            }
+            Body::Json(bytes) => {
+                let mut head = self.head(200, "application/json")?;
+                head.insert_header("content-length", bytes.to_string()).map_err(|_| Gone)?;
+                head
+            }
+        };
+        self.session.write_response_header(Box::new(head), false).await.map_err(|_| Gone)
+    }
+
+    async fn send(&mut self, bytes: Bytes) -> Result<(), Gone> {
+        self.session.write_response_body(Some(bytes), false).await.map_err(|_| Gone)
+    }
+
+    async fn end(&mut self) -> Result<(), Gone> {
+        self.session.write_response_body(None, true).await.map_err(|_| Gone)
+    }
+
+    async fn gone(&mut self) {
+        // The body was read whole, so whatever comes now is the client's leaving, or a next request sent too early, which
+        // this connection does not take.
+        let _left = self.session.as_downstream_mut().read_body_or_idle(true).await;
+        // What was read is lost, so where a next request would begin is not known.
+        self.session.set_keepalive(None);
+    }
+}

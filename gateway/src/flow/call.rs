@@ -1,0 +1,384 @@
+//! Runs one prepared request: sends its sequences, waits for their proofs, then answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use audit::Ticket;
+use bytes::Bytes;
+use isolation::outcome::{Failure, Finish};
+use model::ModelText;
+use tokio::time::{Instant, timeout_at};
+use wire::{Logprobs, TokenOut};
+
+use super::teller::{Teller, Told};
+use super::words::{completed, contract, tokens};
+use super::{Body, Client, Gone, Prepared, Proofs};
+use crate::answer::{Denied, refused};
+use crate::link::{Engine, Event, Group, Link, NotSent, Wanted};
+use crate::openai::{Choice, DONE, Piece, Shape, StreamMode, TokenLogprob, Usage};
+use crate::record::Ledger;
+
+/// What a request runs with.
+pub(crate) struct Run {
+    pub(crate) link: Link,
+    pub(crate) engine: Engine,
+    pub(crate) model: Arc<ModelText>,
+    pub(crate) policy: [u8; 32],
+    pub(crate) window: u32,
+    pub(crate) tag: isolation::tag::TenantTag,
+    /// Until all sequences have proved their prefill, and until the end.
+    pub(crate) limits: (Duration, Duration),
+    /// Where no seed was given.
+    pub(crate) seed: u64,
+    pub(crate) shape: Shape,
+    /// Turns true when running requests must end.
+    pub(crate) cut: tokio::sync::watch::Receiver<bool>,
+}
+
+/// How a request ended that did not end well.
+enum Broken {
+    Denied(Denied),
+    Gone,
+}
+
+impl From<Denied> for Broken {
+    fn from(denied: Denied) -> Self {
+        Self::Denied(denied)
+    }
+}
+
+impl From<Gone> for Broken {
+    fn from(Gone: Gone) -> Self {
+        Self::Gone
+    }
+}
+
+/// Answers the request and closes its account. A denial before the head is returned, for the edge to answer.
+pub(crate) async fn serve(
+    run: Run,
+    prepared: Prepared,
+    mut ledger: Ledger,
+    client: &mut dyn Client,
+) -> Result<(), (Denied, Option<Ledger>)> {
+    let (ended, began) = {
+        let mut answer = Answer::new(&run, &prepared, &mut ledger, client);
+        (answer.whole(prepared.prompts.clone()).await, answer.began)
+    };
+    match ended {
+        Ok(()) => {
+            ledger.complete();
+            Ok(())
+        }
+        // Dropped open, the ledger says cancelled.
+        Err(Broken::Gone) => Ok(()),
+        Err(Broken::Denied(denied)) if began => {
+            // The head is out: an error event for a stream, a cut for a body that was announced whole.
+            if client.send(denied.event().into()).await.is_ok() {
+                let _left = client.end().await;
+            }
+            ledger.deny(&denied);
+            Ok(())
+        }
+        Err(Broken::Denied(denied)) => Err((denied, Some(ledger))),
+    }
+}
+
+/// One choice of one prompt, as far as it has come.
+struct Sequence {
+    teller: Teller,
+    text: String,
+    logprobs: Vec<TokenLogprob>,
+    cached: Option<u32>,
+    finish: Option<Finish>,
+}
+
+struct Answer<'a> {
+    run: &'a Run,
+    prepared: &'a Prepared,
+    ledger: &'a mut Ledger,
+    client: &'a mut dyn Client,
+    /// Whether the head of a stream is out.
+    began: bool,
+    sequences: Vec<Sequence>,
+    cut: tokio::sync::watch::Receiver<bool>,
+}
+
+impl<'a> Answer<'a> {
+    fn new(run: &'a Run, prepared: &'a Prepared, ledger: &'a mut Ledger, client: &'a mut dyn Client) -> Self {
+        let call = &prepared.call;
+        let count = prepared.prompts.len().saturating_mul(call.choices.into());
+        let wants_logprobs = call.logprobs != Logprobs::Omit;
+        let sequence = || Sequence {
+            teller: Teller::new(call.stop.clone(), wants_logprobs),
+            text: String::new(),
+            logprobs: Vec::new(),
+            cached: None,
+            finish: None,
+        };
+        let sequences = std::iter::repeat_with(sequence).take(count).collect();
+        Self { run, prepared, ledger, client, began: false, sequences, cut: run.cut.clone() }
+    }
+
+    async fn whole(&mut self, prompts: Vec<Vec<u32>>) -> Result<(), Broken> {
+        let start = Instant::now();
+        let (first_limit, limit) = self.run.limits;
+        let deadline = |limit: Duration| start.checked_add(limit).unwrap_or(start);
+        let wanted = self.wanted(prompts);
+        let sizes: Vec<(u32, u32)> = wanted.iter().map(|one| (tokens(&one.prompt), one.max_tokens)).collect();
+        let run = self.run;
+        let tickets = self.ledger.admit(&run.engine, run.policy, run.window, &sizes)?;
+        let to = (run.tag, run.engine.hello.epoch);
+        let mut group = run.link.submit(to, wanted).map_err(|not_sent| match not_sent {
+            NotSent::Away => Denied::NoEngine,
+            NotSent::Busy => Denied::Overloaded,
+            NotSent::Unsendable => Denied::Internal,
+        })?;
+        let early =
+            self.prove(&mut group, (deadline(first_limit.min(limit)), first_limit.min(limit))).await?;
+        recorded(tickets, deadline(limit)).await?;
+        let streams = matches!(self.prepared.call.stream, StreamMode::Events { .. });
+        if streams {
+            self.begin_stream(early.proofs, early.tokens, &mut group).await?;
+        } else {
+            for (index, tokens) in early.tokens {
+                self.take(&mut group, index, &tokens).await?;
+            }
+            for (index, finish) in early.ended {
+                self.finish(index, finish).await?;
+            }
+            self.run_on(&mut group, (deadline(limit), limit)).await?;
+            return self.send_whole(early.proofs).await;
+        }
+        for (index, finish) in early.ended {
+            self.finish(index, finish).await?;
+        }
+        self.run_on(&mut group, (deadline(limit), limit)).await?;
+        self.end_stream().await
+    }
+
+    fn wanted(&self, prompts: Vec<Vec<u32>>) -> Vec<Wanted> {
+        let call = &self.prepared.call;
+        let seed = call.sampling.seed.unwrap_or(self.run.seed);
+        let mut wanted = Vec::with_capacity(self.sequences.len());
+        for prompt in prompts {
+            for choice in 0..u64::from(call.choices) {
+                wanted.push(Wanted {
+                    prompt: prompt.clone(),
+                    max_tokens: self.prepared.output,
+                    stop_tokens: self.run.model.tokenizer.stop_tokens().to_vec(),
+                    // The first choice has the caller's own seed; an odd constant sets the others apart.
+                    sampling: call.sampling.with_seed(
+                        seed.wrapping_add(choice.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+                        call.logprobs,
+                    ),
+                });
+            }
+        }
+        wanted
+    }
+
+    /// Waits until each sequence has proved its prefill; what comes before the last proof is kept.
+    async fn prove(&mut self, group: &mut Group, limit: (Instant, Duration)) -> Result<Early, Broken> {
+        let count = group.len();
+        let mut proofs: Vec<_> = std::iter::repeat_with(|| None).take(count).collect();
+        let (mut kept, mut ended) = (Vec::new(), Vec::new());
+        while proofs.iter().any(Option::is_none) {
+            let (index, event) = self.next(group, limit).await?;
+            match event {
+                Event::Refused(refusal) => return Err(self.refused(index, &refusal).into()),
+                Event::Proved(proved) => {
+                    self.ledger.proved(index, &proved.evidence, self.run.engine.hello.model_digest);
+                    if let Some(sequence) = self.sequences.get_mut(index) {
+                        sequence.cached = Some(proved.first.cached().get());
+                    }
+                    if let Some(place) = proofs.get_mut(index) {
+                        *place = Some(proved.first);
+                    }
+                }
+                Event::Tokens(tokens) => kept.push((index, tokens.into_inner())),
+                Event::Ended(ending) => ended.push((index, completed(ending)?)),
+            }
+        }
+        let proofs = Proofs::whole(proofs, count).ok_or(Denied::Internal)?;
+        Ok(Early { proofs, tokens: kept, ended })
+    }
+
+    fn refused(&self, index: usize, refusal: &wire::Refusal) -> Denied {
+        let choices = usize::from(self.prepared.call.choices).max(1);
+        let prompt = index.checked_div(choices).and_then(|prompt| self.prepared.prompts.get(prompt));
+        let param = self.prepared.call.endpoint.prompt_field();
+        refused(refusal, prompt.map_or(0, Vec::len), self.prepared.output, param)
+    }
+
+    /// The next event, or why there is none: the time is over, the client left, the server ends.
+    async fn next(
+        &mut self,
+        group: &mut Group,
+        (deadline, limit): (Instant, Duration),
+    ) -> Result<(usize, Event), Broken> {
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        tokio::select! {
+            biased;
+            next = timeout_at(deadline, group.next()) => match next {
+                Ok(next) => next.map_err(|failure| Broken::Denied(Denied::Failed(failure))),
+                Err(_) => Err(Denied::Failed(Failure::Deadline { limit_ms }).into()),
+            },
+            () = self.client.gone() => Err(Broken::Gone),
+            () = told(&mut self.cut) => Err(Denied::Failed(Failure::ShuttingDown).into()),
+        }
+    }
+
+    async fn begin_stream(
+        &mut self,
+        proofs: Proofs,
+        early: Vec<(usize, Vec<TokenOut>)>,
+        group: &mut Group,
+    ) -> Result<(), Broken> {
+        let count = proofs.len();
+        self.client.begin(proofs, Body::Events).await?;
+        self.began = true;
+        self.ledger.answered(200);
+        for index in 0..count {
+            let event = self.run.shape.first_event(u32::try_from(index).unwrap_or(u32::MAX));
+            self.send(event).await?;
+        }
+        for (index, tokens) in early {
+            self.take(group, index, &tokens).await?;
+        }
+        Ok(())
+    }
+
+    /// Runs all sequences to their ends.
+    async fn run_on(&mut self, group: &mut Group, limit: (Instant, Duration)) -> Result<(), Broken> {
+        while !group.is_over() {
+            let (index, event) = self.next(group, limit).await?;
+            match event {
+                Event::Tokens(tokens) => self.take(group, index, &tokens.into_inner()).await?,
+                Event::Ended(ending) => self.finish(index, completed(ending)?).await?,
+                // Each sequence was proved before, and is refused or proved once.
+                Event::Refused(_) | Event::Proved(_) => return Err(Denied::Internal.into()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn take(&mut self, group: &mut Group, index: usize, tokens: &[TokenOut]) -> Result<(), Broken> {
+        for token in tokens {
+            let Some(sequence) = self.sequences.get_mut(index).filter(|one| !one.teller.is_stopped()) else {
+                return Ok(());
+            };
+            let told = sequence.teller.take(&self.run.model, token);
+            let (count, stopped) = (sequence.teller.tokens(), sequence.teller.is_stopped());
+            self.ledger.completion(index, count);
+            self.tell(index, told).await?;
+            if stopped {
+                group.cancel(index);
+                self.finish(index, Finish::Stop).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(&mut self, index: usize, finish: Finish) -> Result<(), Broken> {
+        let Some(sequence) = self.sequences.get_mut(index).filter(|one| one.finish.is_none()) else {
+            return Ok(());
+        };
+        sequence.finish = Some(finish);
+        let told = sequence.teller.finish();
+        self.tell(index, told).await?;
+        self.ledger.finished(index, finish);
+        if self.began {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            self.send(self.run.shape.finish_event(index, contract(finish))).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a piece of a stream, or keeps it for the whole answer.
+    async fn tell(&mut self, index: usize, told: Told) -> Result<(), Broken> {
+        if told.is_empty() {
+            return Ok(());
+        }
+        if self.began {
+            let logprobs =
+                (self.prepared.call.logprobs != Logprobs::Omit).then_some(told.logprobs.as_slice());
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            let event = self.run.shape.piece_event(&Piece { index, text: &told.text, logprobs });
+            return self.send(event).await;
+        }
+        if let Some(sequence) = self.sequences.get_mut(index) {
+            sequence.text.push_str(&told.text);
+            sequence.logprobs.extend(told.logprobs);
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, bytes: Vec<u8>) -> Result<(), Broken> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        Ok(self.client.send(Bytes::from(bytes)).await?)
+    }
+
+    async fn end_stream(&mut self) -> Result<(), Broken> {
+        self.all_finished()?;
+        let usage = self.run.shape.usage_event(&self.usage());
+        self.send(usage).await?;
+        self.send(DONE.to_vec()).await?;
+        Ok(self.client.end().await?)
+    }
+
+    async fn send_whole(&mut self, proofs: Proofs) -> Result<(), Broken> {
+        self.all_finished()?;
+        let wants_logprobs = self.prepared.call.logprobs != Logprobs::Omit;
+        let choices: Vec<Choice<'_>> = self
+            .sequences
+            .iter()
+            .map(|sequence| Choice {
+                text: &sequence.text,
+                finish: contract(sequence.finish.unwrap_or(Finish::Length)),
+                logprobs: wants_logprobs.then_some(sequence.logprobs.as_slice()),
+            })
+            .collect();
+        let body = self.run.shape.whole(&choices, &self.usage());
+        self.client.begin(proofs, Body::Json(body.len())).await?;
+        self.ledger.answered(200);
+        self.client.send(Bytes::from(body)).await?;
+        Ok(self.client.end().await?)
+    }
+
+    /// P5: an answer completes only if each of its sequences did.
+    fn all_finished(&self) -> Result<(), Broken> {
+        let all = self.sequences.iter().all(|sequence| sequence.finish.is_some());
+        if all { Ok(()) } else { Err(Denied::Internal.into()) }
+    }
+
+    fn usage(&self) -> Usage {
+        let choices = usize::from(self.prepared.call.choices).max(1);
+        let prompts = self.prepared.prompts.iter().map(|prompt| u64::from(tokens(prompt))).sum();
+        let cached =
+            self.sequences.iter().step_by(choices).map(|one| u64::from(one.cached.unwrap_or(0))).sum();
+        let completion = self.sequences.iter().map(|one| u64::from(one.teller.tokens())).sum();
+        Usage { prompt: prompts, cached, completion }
+    }
+}
+
+/// What came before the last proof.
+struct Early {
+    proofs: Proofs,
+    tokens: Vec<(usize, Vec<TokenOut>)>,
+    ended: Vec<(usize, Finish)>,
+}
+
+/// Waits until running requests are to end; a sender that is gone says the same.
+async fn told(cut: &mut tokio::sync::watch::Receiver<bool>) {
+    drop(cut.wait_for(|cut| *cut).await);
+}
+
+/// Waits until each record is on disk: no byte of an answer goes out before (fail closed).
+async fn recorded(tickets: Vec<Ticket>, deadline: Instant) -> Result<(), Broken> {
+    for ticket in tickets {
+        timeout_at(deadline, ticket).await.map_err(|_| Denied::NoAudit)?.map_err(|_| Denied::NoAudit)?;
+    }
+    Ok(())
+}

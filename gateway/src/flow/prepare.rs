@@ -1,0 +1,138 @@
+//! From a body to sequences of token ids that fit, or a refusal with its numbers. Pure but for the random it is given.
+
+use model::{GenerationPrompt, ModelText, Nonce, Segment, TemplateError};
+use policies::Policy;
+
+use crate::answer::{Count, Denied, TooLong};
+use crate::openai::{Call, Endpoint, Prompt, parse};
+
+/// A request that fits.
+pub(crate) struct Prepared {
+    pub(crate) call: Call,
+    /// Token ids of each prompt.
+    pub(crate) prompts: Vec<Vec<u32>>,
+    /// Output tokens of each sequence, at most.
+    pub(crate) output: u32,
+}
+
+/// Parses, renders and counts.
+pub(crate) fn prepare(
+    endpoint: Endpoint,
+    body: &[u8],
+    policy: &Policy,
+    model: &ModelText,
+    (window, nonce): (u32, [u8; 16]),
+) -> Result<Prepared, Denied> {
+    let call = parse(endpoint, body, policy).map_err(Denied::Bad)?;
+    if call.model != model.name {
+        return Err(Denied::NoSuchModel);
+    }
+    let vocab = model.tokenizer.vocab();
+    if let Some((id, _)) = call.sampling.logit_bias.iter().find(|(id, _)| is_outside(*id, vocab)) {
+        return Err(Denied::NoSuchToken { id: *id, vocab, param: "logit_bias" });
+    }
+    let output = call.max_tokens.unwrap_or(match endpoint {
+        Endpoint::Chat => policy.output_tokens_default(),
+        Endpoint::Completions => policy.completion_tokens_default(),
+    });
+    let room =
+        Room { window, output, given: call.max_tokens.is_some(), field: call.max_tokens_field, endpoint };
+    if output >= window && room.given {
+        return Err(room.too_long(Count::AtLeast(1)));
+    }
+    let nonce = Nonce::new(nonce);
+    let mut prompts = Vec::with_capacity(call.prompts.len());
+    let mut longest = 0;
+    for prompt in &call.prompts {
+        let ids = room.count(model, prompt, &nonce)?;
+        longest = longest.max(ids.len());
+        prompts.push(ids);
+    }
+    // Without a limit of the caller's own, the default shrinks to what the window leaves.
+    let left = window.saturating_sub(u32::try_from(longest).unwrap_or(u32::MAX));
+    let output = if room.given { output } else { output.min(left) };
+    if output == 0 || output > left {
+        return Err(room.too_long(Count::Exactly(longest)));
+    }
+    Ok(Prepared { call, prompts, output })
+}
+
+/// What a prompt must leave room for.
+struct Room {
+    window: u32,
+    output: u32,
+    given: bool,
+    field: &'static str,
+    endpoint: Endpoint,
+}
+
+impl Room {
+    fn count(&self, model: &ModelText, prompt: &Prompt, nonce: &Nonce) -> Result<Vec<u32>, Denied> {
+        let param = self.endpoint.prompt_field();
+        let window = usize::try_from(self.window).unwrap_or(usize::MAX);
+        let tokenizer = &model.tokenizer;
+        let ids = match prompt {
+            Prompt::Chat(messages) => {
+                let bytes: usize = messages.iter().map(|message| message.content.len()).sum();
+                self.refuse_by_bytes(model, bytes)?;
+                let why = "this model has no chat template; use /v1/completions";
+                let template = model.template.as_ref().ok_or(Denied::NoChat { why })?;
+                let segments =
+                    template.render(messages, GenerationPrompt::Add, nonce).map_err(|error| match error {
+                        TemplateError::OutputTooLong { .. } => self.too_long(Count::AtLeast(window)),
+                        _ => Denied::NoChat { why: "the model's chat template refuses these messages" },
+                    })?;
+                self.tokens(model, &segments)?
+            }
+            Prompt::Text(text) => {
+                self.refuse_by_bytes(model, text.len())?;
+                self.tokens(model, &[Segment::Untrusted(text.clone())])?
+            }
+            Prompt::Tokens(ids) => {
+                let vocab = tokenizer.vocab();
+                if let Some(id) = ids.iter().find(|id| is_outside(**id, vocab)) {
+                    return Err(Denied::NoSuchToken { id: *id, vocab, param });
+                }
+                ids.clone()
+            }
+        };
+        if ids.is_empty() {
+            return Err(Denied::EmptyPrompt { param });
+        }
+        let output = if self.given { self.output } else { 1 };
+        let all = ids.len().saturating_add(usize::try_from(output).unwrap_or(usize::MAX));
+        if all > window {
+            return Err(self.too_long(Count::Exactly(ids.len())));
+        }
+        Ok(ids)
+    }
+
+    /// A prompt that cannot fit by its length alone is not tokenized.
+    fn refuse_by_bytes(&self, model: &ModelText, bytes: usize) -> Result<(), Denied> {
+        let window = usize::try_from(self.window).unwrap_or(usize::MAX);
+        if !model.tokenizer.cannot_fit(bytes, window) {
+            return Ok(());
+        }
+        let least = bytes.checked_div(model.tokenizer.longest_token_bytes()).unwrap_or(bytes);
+        Err(self.too_long(Count::AtLeast(least)))
+    }
+
+    fn tokens(&self, model: &ModelText, segments: &[Segment]) -> Result<Vec<u32>, Denied> {
+        let window = usize::try_from(self.window).unwrap_or(usize::MAX);
+        let counted = model.tokenizer.count(segments, window);
+        counted.map_err(|too_long| self.too_long(Count::AtLeast(too_long.at_least)))
+    }
+
+    fn too_long(&self, prompt: Count) -> Denied {
+        let (Count::Exactly(tokens) | Count::AtLeast(tokens)) = prompt;
+        // The prompt is to blame when it would not fit even with one token of output.
+        let prompt_fits = tokens < usize::try_from(self.window).unwrap_or(usize::MAX);
+        let param = if prompt_fits && self.given { self.field } else { self.endpoint.prompt_field() };
+        let output = if self.given { self.output } else { 1 };
+        Denied::TooLong(TooLong { window: self.window, prompt, output, param })
+    }
+}
+
+fn is_outside(id: u32, vocab: usize) -> bool {
+    usize::try_from(id).unwrap_or(usize::MAX) >= vocab
+}

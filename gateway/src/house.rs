@@ -1,0 +1,348 @@
+//! A gateway: what all its requests share, how it is bound, how it runs and how it drains.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use audit::{AuditLog, EngineSeen, Hex, PolicySource, Record, Word};
+use bytes::Bytes;
+use model::ModelText;
+use policies::{InForce, Policy, Source, Version};
+use ring::rand::{SecureRandom, SystemRandom};
+use tenant::{Directory, Inflight, Principal, UnixMillis};
+use thiserror::Error;
+use tokio::sync::{Semaphore, watch};
+use wire::WireKey;
+
+use crate::answer::Denied;
+use crate::edge::{Listener, Role};
+use crate::flow::{self, Client, Prepared};
+use crate::link::{Engine, Link};
+use crate::meter::Meter;
+use crate::openai::{Endpoint, ModelEntry, Shape, model_json, models_json};
+use crate::record::{Asker, Ledger};
+
+/// Bodies larger than this are parsed and counted off the async workers.
+const INLINE_BYTES_MAX: usize = 16 * 1024;
+/// Such bodies at once.
+const LARGE_AT_ONCE: usize = 4;
+/// After the drain: how long cut requests have to send their error events.
+const CUT_MAX: Duration = Duration::from_secs(2);
+
+/// Where a gateway listens and whom it asks.
+pub struct GatewayConfig {
+    /// For clients.
+    pub listen: SocketAddr,
+    /// For the operator.
+    pub admin: SocketAddr,
+    /// The engine's socket; it need not be there yet.
+    pub engine_socket: PathBuf,
+    /// Shared with the engine.
+    pub wire_key: WireKey,
+    /// The limits in force.
+    pub policy: InForce,
+}
+
+/// What a gateway is made of.
+pub struct Parts {
+    /// Who may ask.
+    pub directory: Arc<Directory>,
+    /// The model's text side.
+    pub model: Arc<ModelText>,
+    /// Where each request is recorded.
+    pub audit: Arc<AuditLog>,
+}
+
+/// Why a gateway does not start.
+#[derive(Debug, Error)]
+pub enum BindError {
+    /// An address cannot be had.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why; [`std::io::ErrorKind::AddrInUse`] when another process has it.
+        source: std::io::Error,
+    },
+    /// The start cannot be recorded.
+    #[error("the audit log takes no record: {0}")]
+    Audit(#[from] audit::AuditError),
+}
+
+/// Why a gateway ended before it was told to.
+#[derive(Debug, Error)]
+pub enum GatewayError {
+    /// A task of its own ended.
+    #[error("a task of the gateway ended by itself")]
+    Task(#[from] tokio::task::JoinError),
+}
+
+/// What all requests share.
+pub(crate) struct House {
+    pub(crate) policy: Policy,
+    pub(crate) version: Version,
+    pub(crate) policy_source: &'static str,
+    pub(crate) link: Link,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) model: Arc<ModelText>,
+    pub(crate) audit: Arc<AuditLog>,
+    pub(crate) meter: Arc<Meter>,
+    inflight: Inflight,
+    large: Semaphore,
+    random: SystemRandom,
+    started: u64,
+    draining: watch::Sender<bool>,
+    cut: watch::Sender<bool>,
+}
+
+/// A gateway that is bound and not yet running.
+pub struct Gateway {
+    house: Arc<House>,
+    public: Listener,
+    admin: Listener,
+}
+
+impl Gateway {
+    /// Binds both addresses and records the start.
+    ///
+    /// # Errors
+    /// See [`BindError`].
+    pub async fn bind(config: GatewayConfig, parts: Parts) -> Result<Self, BindError> {
+        let bind = async |address| {
+            Listener::bind(address).await.map_err(|source| BindError::Listen { address, source })
+        };
+        let (public, admin) = (bind(config.listen).await?, bind(config.admin).await?);
+        let InForce { policy, version, source } = config.policy;
+        let (policy_source, recorded) = match source {
+            Source::File => ("file", PolicySource::File),
+            Source::LastKnownGood { .. } => ("last-known-good", PolicySource::LastKnownGood),
+            Source::Shipped => ("shipped", PolicySource::Shipped),
+        };
+        let now = SystemTime::now();
+        let boot = audit::Boot { version: own_version(), policy: Hex(version.bytes()), source: recorded };
+        parts.audit.append(&Record::Boot(boot), now)?;
+        let started = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let house = House {
+            link: Link::new(config.engine_socket, config.wire_key),
+            policy,
+            version,
+            policy_source,
+            directory: parts.directory,
+            model: parts.model,
+            audit: parts.audit,
+            meter: Arc::default(),
+            inflight: Inflight::new(),
+            large: Semaphore::new(LARGE_AT_ONCE),
+            random: SystemRandom::new(),
+            started,
+            draining: watch::Sender::new(false),
+            cut: watch::Sender::new(false),
+        };
+        Ok(Self { house: Arc::new(house), public, admin })
+    }
+
+    /// Where clients connect.
+    #[must_use]
+    pub fn listen_addr(&self) -> SocketAddr {
+        self.public.address()
+    }
+
+    /// Where the operator connects.
+    #[must_use]
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.admin.address()
+    }
+
+    /// Serves until `shutdown` is ready, then drains: `/readyz` says no, nobody new is accepted, running requests finish within
+    /// the policy's `drain_ms` or end in an error event.
+    ///
+    /// # Errors
+    /// When a task of its own ended by itself.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), GatewayError> {
+        let house = self.house;
+        let link = tokio::spawn(house.link.clone().run());
+        let seen = tokio::spawn(record_engines(Arc::clone(&house)));
+        let (stop_public, stop_admin) = (watch::Sender::new(false), watch::Sender::new(false));
+        let serve = |listener: Listener, role, stop: &watch::Sender<bool>| {
+            tokio::spawn(listener.serve(Arc::clone(&house), role).run(stop.subscribe()))
+        };
+        let mut public = serve(self.public, Role::Public, &stop_public);
+        let admin = serve(self.admin, Role::Admin, &stop_admin);
+        tokio::select! {
+            () = shutdown => {}
+            ended = &mut public => ended?,
+        }
+        house.draining.send_replace(true);
+        stop_public.send_replace(true);
+        if !public.is_finished() && tokio::time::timeout(house.policy.drain_ms(), &mut public).await.is_err()
+        {
+            house.cut.send_replace(true);
+            if tokio::time::timeout(CUT_MAX, &mut public).await.is_err() {
+                tracing::warn!("connections were cut at the end of the drain");
+                public.abort();
+            }
+        }
+        stop_admin.send_replace(true);
+        for task in [admin, link, seen] {
+            task.abort();
+        }
+        Ok(())
+    }
+}
+
+impl House {
+    pub(crate) fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    pub(crate) fn authenticate(&self, presented: &str) -> Result<Principal, Denied> {
+        let now = UnixMillis::from_system(SystemTime::now());
+        self.directory.authenticate(presented, now).map_err(|_| {
+            Meter::add(&self.meter.not_authenticated);
+            Denied::NotAuthenticated
+        })
+    }
+
+    pub(crate) fn ledger(
+        &self,
+        principal: &Principal,
+        moment: ([u8; 16], Instant),
+        endpoint: Endpoint,
+    ) -> Option<Ledger> {
+        let endpoint = match endpoint {
+            Endpoint::Chat => audit::Endpoint::Chat,
+            Endpoint::Completions => audit::Endpoint::Completion,
+        };
+        let (audit, meter) = (Arc::clone(&self.audit), Arc::clone(&self.meter));
+        Some(Ledger::open(audit, meter, moment, Asker::of(principal)?, endpoint))
+    }
+
+    /// The window that this caller truly has: the least of the model's, the engine's, the policy's and the key's.
+    fn window(&self, principal: &Principal, engine: &Engine) -> u32 {
+        let model = u32::try_from(self.model.context).unwrap_or(u32::MAX);
+        let window = self.policy.window_cap().narrow(engine.window.min(model));
+        principal.limits.window_cap.narrow(window)
+    }
+
+    /// The bodies of `GET /v1/models` and `GET /v1/models/{id}`.
+    pub(crate) fn models(&self, principal: &Principal, name: Option<&str>) -> Result<Vec<u8>, Denied> {
+        let engine = self.link.engine().ok_or(Denied::NoEngine)?;
+        let window = self.window(principal, &engine);
+        let entry = ModelEntry { id: self.model.name.clone(), created: self.started, window };
+        match name {
+            None => Ok(models_json(&[entry])),
+            Some(name) if name == entry.id => Ok(model_json(&entry)),
+            Some(_) => Err(Denied::NoSuchModel),
+        }
+    }
+
+    /// Serves one call to its end; a denial before the head is returned with the account, for the edge to answer.
+    pub(crate) async fn serve(
+        self: &Arc<Self>,
+        (endpoint, body): (Endpoint, Bytes),
+        principal: Principal,
+        ledger: Ledger,
+        client: &mut dyn Client,
+    ) -> Result<(), (Denied, Option<Ledger>)> {
+        let guard = self.inflight.enter(&principal, self.policy.concurrency_per_key());
+        let _guard = match guard {
+            Ok(guard) => guard,
+            Err(too_many) => return Err((Denied::Concurrency { limit: too_many.limit }, Some(ledger))),
+        };
+        match self.admit(endpoint, body, &principal).await {
+            Ok((engine, window, prepared, seed)) => {
+                let run = self.run_of(&principal, &prepared, engine, (window, seed));
+                flow::serve(run, prepared, ledger, client).await
+            }
+            Err(denied) => Err((denied, Some(ledger))),
+        }
+    }
+
+    async fn admit(
+        self: &Arc<Self>,
+        endpoint: Endpoint,
+        body: Bytes,
+        principal: &Principal,
+    ) -> Result<(Engine, u32, Prepared, u64), Denied> {
+        if self.is_draining() {
+            return Err(Denied::Draining);
+        }
+        let engine = self.link.engine().ok_or(Denied::NoEngine)?;
+        let window = self.window(principal, &engine);
+        let (mut nonce, mut seed) = ([0; 16], [0; 8]);
+        self.random
+            .fill(&mut nonce)
+            .and_then(|()| self.random.fill(&mut seed))
+            .map_err(|_| Denied::Internal)?;
+        let prepared = if body.len() <= INLINE_BYTES_MAX {
+            flow::prepare(endpoint, &body, &self.policy, &self.model, (window, nonce))?
+        } else {
+            let _turn = self.large.acquire().await.map_err(|_| Denied::Internal)?;
+            let house = Arc::clone(self);
+            let work = move || flow::prepare(endpoint, &body, &house.policy, &house.model, (window, nonce));
+            tokio::task::spawn_blocking(work).await.map_err(|_| Denied::Internal)??
+        };
+        Ok((engine, window, prepared, u64::from_le_bytes(seed)))
+    }
+
+    fn run_of(
+        &self,
+        principal: &Principal,
+        prepared: &Prepared,
+        engine: Engine,
+        (window, seed): (u32, u64),
+    ) -> flow::Run {
+        let call = &prepared.call;
+        let prefix = match call.endpoint {
+            Endpoint::Chat => "chatcmpl",
+            Endpoint::Completions => "cmpl",
+        };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let digest = engine.hello.model_digest.iter().take(5).map(|byte| format!("{byte:02x}"));
+        let shape = Shape {
+            endpoint: call.endpoint,
+            id: format!("{prefix}-{}", uuid::Uuid::now_v7().simple()),
+            created: now.map_or(0, |since| since.as_secs()),
+            model: self.model.name.clone(),
+            fingerprint: format!("fp_{}", digest.collect::<String>()),
+            stream: call.stream,
+        };
+        flow::Run {
+            link: self.link.clone(),
+            engine,
+            model: Arc::clone(&self.model),
+            policy: self.version.bytes(),
+            window,
+            tag: principal.tag,
+            limits: (self.policy.first_token_timeout_ms(), self.policy.request_timeout_ms()),
+            seed,
+            shape,
+            cut: self.cut.subscribe(),
+        }
+    }
+}
+
+/// Records each engine as it is connected, with what it truly holds.
+async fn record_engines(house: Arc<House>) {
+    let mut seen = house.link.seen();
+    while seen.changed().await.is_ok() {
+        let Some(hello) = seen.borrow_and_update().clone() else { continue };
+        let record = Record::EngineSeen(EngineSeen {
+            model: Hex(hello.model_digest),
+            epoch: Word(hello.epoch),
+            window: hello.window,
+            capacity: hello.capacity,
+            page_tokens: hello.page_tokens,
+        });
+        if house.audit.append(&record, SystemTime::now()).is_err() {
+            tracing::error!("an engine could not be recorded: the audit log takes no more");
+        }
+    }
+}
+
+fn own_version() -> [u16; 3] {
+    let mut parts = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().unwrap_or(0));
+    [0; 3].map(|_| parts.next().unwrap_or(0))
+}

@@ -1,0 +1,135 @@
+//! How the gateway and its engine are: `/readyz`, `/status`, `/metrics`.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::house::House;
+use crate::meter::Meter;
+
+/// Whether a request would be served now: the status and a word.
+pub(crate) fn ready(house: &House) -> (u16, Vec<u8>) {
+    let why_not = if house.is_draining() {
+        Some("draining\n")
+    } else if house.link.engine().is_none() {
+        Some("no engine\n")
+    } else if house.audit.ended_by().is_some() {
+        Some("no audit log\n")
+    } else {
+        None
+    };
+    why_not.map_or_else(|| (200, b"ready\n".to_vec()), |why| (503, why.as_bytes().to_vec()))
+}
+
+/// The whole account, as JSON.
+pub(crate) async fn json(house: &House) -> Vec<u8> {
+    let engine = match house.link.status().await {
+        None => json!({ "up": false }),
+        Some(status) => json!({
+            "up": true,
+            "epoch": format!("{:016x}", status.epoch),
+            "window": status.window,
+            "capacity_tokens": status.capacity,
+            "live": status.running,
+            "queued": status.queued,
+            "steps": status.steps,
+            "prefilled_tokens": status.prefilled,
+            "decoded_tokens": status.decoded,
+            "clean": status.census.clean,
+            "dirty": status.census.dirty,
+            "quarantined": status.census.quarantined,
+            "leased": status.census.leased,
+            "shared": status.census.shared,
+            "withdrawn": status.census.withdrawn,
+            "pages": status.census.total,
+        }),
+    };
+    let health = house.directory.health(Instant::now());
+    let document = json!({
+        "engine": engine,
+        "requests": requests(house),
+        "connections": Meter::get(&house.meter.connections),
+        "policy": { "version": house.version.to_string(), "source": house.policy_source },
+        "keys": { "known": house.directory.keys(), "age_ms": millis(health.age), "failures": health.failures },
+        "audit": { "writes": house.audit.ended_by().is_none() },
+        "draining": house.is_draining(),
+    });
+    let mut body = document.to_string().into_bytes();
+    body.push(b'\n');
+    body
+}
+
+fn requests(house: &House) -> Value {
+    let meter = &house.meter;
+    json!({
+        "active": Meter::get(&meter.active),
+        "completed": Meter::get(&meter.completed),
+        "cancelled": Meter::get(&meter.cancelled),
+        "rejected": Meter::get(&meter.rejected),
+        "failed": Meter::get(&meter.failed),
+        "not_authenticated": Meter::get(&meter.not_authenticated),
+        "integrity_alarms": Meter::get(&meter.integrity_alarms),
+    })
+}
+
+/// The same numbers in Prometheus' text format.
+pub(crate) async fn metrics(house: &House) -> Vec<u8> {
+    let meter = &house.meter;
+    let mut text = String::new();
+    let mut gauge = |name: &str, help: &str, value: u64| {
+        // Writing to a string does not fail.
+        let _written = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
+    };
+    gauge("bulkhead_requests_active", "Requests under way.", Meter::get(&meter.active));
+    gauge("bulkhead_connections", "Connections open.", Meter::get(&meter.connections));
+    let status = house.link.status().await;
+    gauge("bulkhead_engine_up", "1 while an engine is connected.", u64::from(status.is_some()));
+    if let Some(status) = status {
+        let census = status.census;
+        gauge("bulkhead_engine_window_tokens", "Tokens that a request may span.", status.window.into());
+        gauge("bulkhead_engine_sequences_running", "Sequences with pages.", status.running.into());
+        gauge("bulkhead_engine_sequences_queued", "Sequences that wait for pages.", status.queued.into());
+        gauge("bulkhead_engine_pages_leased", "Pages held by sequences.", census.leased.into());
+        gauge("bulkhead_engine_pages_shared", "Pages held by prefix runs.", census.shared.into());
+        gauge(
+            "bulkhead_engine_pages_quarantined",
+            "Pages that wait for their fence.",
+            census.quarantined.into(),
+        );
+        gauge("bulkhead_engine_pages_dirty", "Pages that wait to be scrubbed.", census.dirty.into());
+        gauge("bulkhead_engine_pages_withdrawn", "Pages never used again.", census.withdrawn.into());
+        let states =
+            [census.clean, census.dirty, census.quarantined, census.leased, census.shared, census.withdrawn];
+        let sum: u64 = states.into_iter().map(u64::from).sum();
+        let gap = sum.abs_diff(census.total.into());
+        gauge(
+            "bulkhead_engine_census_gap_pages",
+            "Pages in no state or in two; 0 unless pages are lost.",
+            gap,
+        );
+    }
+    let _written = writeln!(
+        text,
+        "# HELP bulkhead_requests_total Requests, by their end.\n# TYPE bulkhead_requests_total counter"
+    );
+    for (end, counter) in [
+        ("completed", &meter.completed),
+        ("cancelled", &meter.cancelled),
+        ("rejected", &meter.rejected),
+        ("failed", &meter.failed),
+        ("not_authenticated", &meter.not_authenticated),
+    ] {
+        let _written = writeln!(text, "bulkhead_requests_total{{outcome=\"{end}\"}} {}", Meter::get(counter));
+    }
+    let alarms = Meter::get(&meter.integrity_alarms);
+    let _written = writeln!(
+        text,
+        "# HELP bulkhead_integrity_alarms_total Requests whose engine's word was not believed.\n# TYPE bulkhead_integrity_alarms_total counter\nbulkhead_integrity_alarms_total {alarms}"
+    );
+    text.into_bytes()
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
