@@ -122,7 +122,8 @@ impl Gateway {
         };
         let now = SystemTime::now();
         let boot = audit::Boot { version: own_version(), policy: Hex(version.bytes()), source: recorded };
-        parts.audit.append(&Record::Boot(boot), now)?;
+        // On disk before anybody is answered.
+        parts.audit.append(&Record::Boot(boot), now)?.await?;
         let started = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let house = House {
             link: Link::new(config.engine_socket, config.wire_key),

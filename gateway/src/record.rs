@@ -31,7 +31,7 @@ impl Asker {
         Some(Self {
             tenant: Hex(*principal.tenant.bytes()),
             tag: Word(principal.tag.get()),
-            key: KeyId::new(&principal.key.bytes())?,
+            key: KeyId::new(principal.key.bytes())?,
         })
     }
 }

@@ -77,11 +77,13 @@ impl Room {
                 self.refuse_by_bytes(model, bytes)?;
                 let why = "this model has no chat template; use /v1/completions";
                 let template = model.template.as_ref().ok_or(Denied::NoChat { why })?;
-                let segments =
-                    template.render(messages, GenerationPrompt::Add, nonce).map_err(|error| match error {
-                        TemplateError::OutputTooLong { .. } => self.too_long(Count::AtLeast(window)),
-                        _ => Denied::NoChat { why: "the model's chat template refuses these messages" },
-                    })?;
+                let rendered = template.render(messages, GenerationPrompt::Add, nonce);
+                let segments = rendered.map_err(|error| {
+                    if matches!(error, TemplateError::OutputTooLong { .. }) {
+                        return self.too_long(Count::AtLeast(window));
+                    }
+                    Denied::NoChat { why: "the model's chat template refuses these messages" }
+                })?;
                 self.tokens(model, &segments)?
             }
             Prompt::Text(text) => {
