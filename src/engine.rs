@@ -1,6 +1,6 @@
 //! `bulkhead engine`: the engine alone, behind a Unix socket.
 
-use std::io::{self, Read};
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::thread;

@@ -4,6 +4,7 @@ mod audit;
 mod cli;
 mod config;
 mod data;
+mod edge;
 mod engine;
 mod exit;
 mod log;
@@ -13,10 +14,12 @@ mod policy;
 mod pool;
 mod present;
 mod progress;
+mod serve;
 mod shutdown;
 mod status;
 mod supervise;
 mod tenants;
+mod up;
 mod wirekey;
 
 use std::io::Write;
@@ -58,9 +61,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Status(args) => status::run(&args),
         Command::Engine(args) => engine::run(&args),
         Command::Model(command) => model::run(&DataDir::open(cli.common.data.as_deref())?, command),
-        Command::Up(_) | Command::Serve(_) | Command::Gateway(_) => {
-            Err(Failure::new(Exit::Other, "this command waits for its crate"))
-        }
+        Command::Up(args) => on_runtime(up::run(&cli.common, &args)),
+        Command::Serve(args) => on_runtime(serve::run(&cli.common, &args)),
+        Command::Gateway(args) => on_runtime(edge::run(&cli.common, &args)),
     }
 }
 

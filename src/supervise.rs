@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -59,6 +59,8 @@ pub(crate) struct Ready {
 #[derive(Debug)]
 pub(crate) struct Engine {
     child: Child,
+    // Apart from the child: waiting for a child closes the standard input that it still has.
+    stdin: ChildStdin,
     since: Instant,
     // Read no further, yet kept open: the engine must not see a broken pipe.
     _stdout: BufReader<tokio::io::Take<ChildStdout>>,
@@ -79,8 +81,9 @@ pub(crate) async fn launch(start: &Start) -> Result<(Engine, Ready), Failure> {
         .spawn()
         .doing(Exit::Engine, "start the engine")?;
     let since = Instant::now();
-    let stdout =
-        child.stdout.take().ok_or_else(|| Failure::new(Exit::Engine, "the engine has no standard output"))?;
+    let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(Failure::new(Exit::Engine, "the engine has no standard input or output"));
+    };
     let mut stdout = BufReader::new(stdout.take(READY_BYTES_MAX));
     let mut line = String::new();
     match timeout(START_MAX, stdout.read_line(&mut line)).await {
@@ -98,7 +101,7 @@ pub(crate) async fn launch(start: &Start) -> Result<(Engine, Ready), Failure> {
         Ok(Ok(_)) => {}
     }
     let ready = serde_json::from_str(&line).doing(Exit::Engine, "understand the engine's ready line")?;
-    Ok((Engine { child, since, _stdout: stdout }, ready))
+    Ok((Engine { child, stdin, since, _stdout: stdout }, ready))
 }
 
 fn ended_early(status: ExitStatus) -> Failure {
@@ -160,11 +163,12 @@ fn pause_after(short_lives: u32) -> Duration {
     PAUSE_MIN.saturating_mul(1_u32.checked_shl(doublings).unwrap_or(u32::MAX)).min(PAUSE_MAX)
 }
 
-async fn end(mut engine: Engine) -> Result<(), Failure> {
-    drop(engine.child.stdin.take());
-    if timeout(STOP_MAX, engine.child.wait()).await.is_err() {
+async fn end(engine: Engine) -> Result<(), Failure> {
+    let Engine { mut child, stdin, .. } = engine;
+    drop(stdin);
+    if timeout(STOP_MAX, child.wait()).await.is_err() {
         tracing::warn!(after_s = STOP_MAX.as_secs(), "the engine did not end by itself and is killed");
-        engine.child.kill().await.doing(Exit::Engine, "end the engine")?;
+        child.kill().await.doing(Exit::Engine, "end the engine")?;
     }
     Ok(())
 }
@@ -180,12 +184,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_that_is_told_to_stop_ends_by_its_standard_input() {
+    async fn an_engine_lives_until_its_standard_input_is_closed() {
         let start = shell(&format!("{READY}; read line; exit 0"));
         let (engine, ready) = launch(&start).await.unwrap();
         assert_eq!((ready.window, ready.capacity), (8, 16));
         let (stop, stopped) = oneshot::channel();
-        let kept = tokio::spawn(keep(start, engine, stopped));
+        let mut kept = tokio::spawn(keep(start, engine, stopped));
+        let early = timeout(Duration::from_millis(200), &mut kept).await;
+        assert!(early.is_err(), "it ended before it was told to");
         stop.send(()).unwrap();
         timeout(STOP_MAX, kept).await.expect("ends without a kill").unwrap().unwrap();
     }

@@ -71,7 +71,8 @@ async fn demo_key(data: &DataDir, store: &Store) -> Result<Zeroizing<String>, Fa
     };
     let limits = KeyLimits { window_cap: WindowCap::Inherit, concurrency: Concurrency::Inherit };
     let (_, key) = tenants::create_key(store, &tenant, KEY, limits).await?;
-    write_private(&path, key.as_bytes()).doing(Exit::Store, format_args!("keep the demo key in {}", path.display()))?;
+    write_private(&path, key.as_bytes())
+        .doing(Exit::Store, format_args!("keep the demo key in {}", path.display()))?;
     Ok(Zeroizing::new(key))
 }
 

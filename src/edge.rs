@@ -1,0 +1,121 @@
+//! Puts the gateway together: policy, keys, model text, audit log, ports.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::audit::AuditLog;
+use ::gateway::{BindError, Gateway, GatewayConfig, GatewayError, Parts};
+use ::model::ModelText;
+use tenant::{Directory, Follower};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+use wire::WireKey;
+
+use crate::cli::{Common, GatewayArgs, Listeners};
+use crate::data::DataDir;
+use crate::exit::{Doing, Exit, Failure};
+use crate::shutdown::Signals;
+use crate::{audit, policy, present, tenants, wirekey};
+
+/// How often the keys are read again: how late a revoked one is refused.
+const KEYS_EVERY: Duration = Duration::from_secs(1);
+
+/// What a gateway is put together from.
+pub(crate) struct Edge<'a> {
+    pub(crate) data: &'a DataDir,
+    pub(crate) listeners: Listeners,
+    pub(crate) model: &'a Path,
+    pub(crate) engine_socket: PathBuf,
+    pub(crate) wire_key: WireKey,
+    pub(crate) policy: Option<&'a Path>,
+}
+
+/// A gateway that has its ports.
+pub(crate) struct Bound {
+    /// Where clients connect.
+    pub(crate) listen: SocketAddr,
+    /// Where status and metrics are.
+    pub(crate) admin: SocketAddr,
+    gateway: Gateway,
+    follower: Follower,
+}
+
+/// Reads what the gateway needs and binds its ports.
+pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
+    let policy = policy::load(edge.data, edge.policy)?;
+    let store = tenants::open(edge.data).await?;
+    let directory = Arc::new(Directory::open(&store).await.doing(Exit::Store, "read the keys")?);
+    let (model, folder) = (edge.model.to_owned(), edge.data.audit());
+    let (model, log) = spawn_blocking(move || (ModelText::load(&model), AuditLog::open(&folder)))
+        .await
+        .doing(Exit::Other, "read model and audit log")?;
+    let model = model.doing(Exit::Model, format_args!("serve {}", edge.model.display()))?;
+    let (log, recovered) = log.map_err(|error| audit::unusable(&error))?;
+    tracing::info!(records = recovered.records, cut_bytes = recovered.cut_bytes, "audit log open");
+    let config = GatewayConfig {
+        listen: edge.listeners.listen,
+        admin: edge.listeners.admin,
+        engine_socket: edge.engine_socket,
+        wire_key: edge.wire_key,
+        policy,
+    };
+    let parts = Parts { directory: Arc::clone(&directory), model: Arc::new(model), audit: Arc::new(log) };
+    let gateway = Gateway::bind(config, parts).await.map_err(|error| refused(&error))?;
+    let follower = directory.follow(store, KEYS_EVERY);
+    Ok(Bound { listen: gateway.listen_addr(), admin: gateway.admin_addr(), gateway, follower })
+}
+
+fn refused(error: &BindError) -> Failure {
+    match error {
+        BindError::Listen { address, source } if source.kind() == io::ErrorKind::AddrInUse => Failure::new(
+            Exit::PortTaken,
+            format_args!(
+                "another process listens on {address}: stop it, or take another by --listen or --admin"
+            ),
+        ),
+        BindError::Listen { .. } => Failure::new(Exit::Other, error),
+        BindError::Audit(cause) => audit::unusable(cause),
+    }
+}
+
+impl Bound {
+    /// Serves until `drained` is sent or dropped, and then until the running requests have ended.
+    pub(crate) async fn run(self, drained: oneshot::Receiver<()>) -> Result<(), Failure> {
+        let _follower = self.follower;
+        let shutdown = async {
+            // Dropped says the same as sent.
+            let _told = drained.await;
+        };
+        let served: Result<(), GatewayError> = self.gateway.run(shutdown).await;
+        served.doing(Exit::Other, "go on serving")
+    }
+}
+
+/// `bulkhead gateway`: the gateway alone.
+pub(crate) async fn run(common: &Common, args: &GatewayArgs) -> Result<(), Failure> {
+    let data = DataDir::open(common.data.as_deref())?;
+    let mut signals = Signals::catch()?;
+    let _lock = data.lock()?;
+    let bound = bind(Edge {
+        data: &data,
+        listeners: args.listeners,
+        model: &args.model,
+        engine_socket: args.engine_socket.clone(),
+        wire_key: wirekey::read(&args.wire_key_file)?,
+        policy: args.policy.as_deref(),
+    })
+    .await?;
+    present::line(&format!("base URL: http://{}/v1", bound.listen))?;
+    present::line(&format!("admin: http://{}", bound.admin))?;
+    let (drain, drained) = oneshot::channel();
+    let mut serving = std::pin::pin!(bound.run(drained));
+    tokio::select! {
+        served = &mut serving => return served,
+        () = signals.next() => {}
+    }
+    drop(drain);
+    serving.await
+}
