@@ -20,6 +20,8 @@
 
 mod answer;
 mod edge;
+#[cfg(feature = "seeded-faults")]
+pub mod fault;
 mod flow;
 mod house;
 mod link;

@@ -108,6 +108,8 @@ impl Group {
                 let State::Waiting(expectation) = std::mem::replace(state, State::Over) else {
                     return Err(Failure::Integrity(IntegrityError::Closed { sequence: stamp.sequence }));
                 };
+                #[cfg(feature = "seeded-faults")]
+                let expectation = without_judgement(expectation, &evidence);
                 let (first, check) = expectation.judge(&evidence).map_err(Failure::Integrity)?;
                 *state = State::Proved(check);
                 Ok((index, Event::Proved(Proved { first, evidence })))
@@ -176,6 +178,8 @@ fn accept<T>(state: &mut State, stamp: &wire::Stamp, payload: T) -> Result<Verif
         epoch: Epoch::new(stamp.epoch),
         sequence: stamp.sequence,
     };
+    #[cfg(feature = "seeded-faults")]
+    let stamp = without_stamps(check, stamp);
     check.accept(stamp, payload).map_err(Failure::Integrity)
 }
 
@@ -193,4 +197,39 @@ fn told(stamp: &wire::Stamp, evidence: &wire::Evidence) -> Evidence {
         pages: Pages::new(evidence.pages),
         generations: evidence.generations,
     }
+}
+
+/// What the engine says is what is expected.
+#[cfg(feature = "seeded-faults")]
+fn without_judgement(expectation: Expectation, said: &Evidence) -> Expectation {
+    if !crate::fault::seeded(crate::fault::Fault::BelieveEvidence) {
+        return expectation;
+    }
+    Expectation::new(said.request, said.tag, said.epoch, said.prompt_digest, said.attended)
+}
+
+/// A check that fits whatever frame has come.
+#[cfg(feature = "seeded-faults")]
+fn without_stamps(check: &mut StampCheck, stamp: Stamp) -> Stamp {
+    if !crate::fault::seeded(crate::fault::Fault::BelieveStamps) {
+        return stamp;
+    }
+    let one = Tokens::new(1);
+    let said = Evidence {
+        request: stamp.request,
+        tag: stamp.tag,
+        epoch: stamp.epoch,
+        prompt_digest: [0; 32],
+        written: one,
+        attended: one,
+        cached: Tokens::ZERO,
+        pages: Pages::new(1),
+        generations: 0,
+    };
+    if let Ok((_first, fresh)) =
+        Expectation::new(said.request, said.tag, said.epoch, [0; 32], one).judge(&said)
+    {
+        *check = fresh;
+    }
+    Stamp { sequence: 1, ..stamp }
 }

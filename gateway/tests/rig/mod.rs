@@ -1,0 +1,309 @@
+//! A gateway between a raw HTTP client and an engine of our own making.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use audit::AuditLog;
+use gateway::{Gateway, GatewayConfig, Parts};
+use model::ModelText;
+use tenant::{Concurrency, Directory, Expiry, KeyLimits, KeySpec, Name, Pepper, Store, UnixMillis};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::sync::watch;
+use wire::{
+    Decoder, Delta, End, Ending, Evidence, Finished, Hello, PROTOCOL, Refusal, Stamp, Submit, ToEngine,
+    ToGateway, TokenOut, WireKey, digest_tokens,
+};
+
+/// What the engine generates: as if it were another tenant's.
+pub const MARKER: &str = "hexagonal";
+const EPOCH: u64 = 4711;
+/// Longest wait for anything; reached only when something is broken.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// What the engine does wrong.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Lie {
+    None,
+    Digest,
+    Tag,
+    Epoch,
+    ShortWritten,
+    Attended,
+    CachedWhole,
+    NoPages,
+    EvidenceSequence,
+    NoEvidence,
+    TokensFirst,
+    DeltaTag,
+    DeltaEpoch,
+    DeltaSequence,
+    DeltaRepeated,
+    RefusedLate,
+    DiesFirst,
+    DiesLater,
+    Refuses,
+    Silent,
+}
+
+pub struct Answer {
+    pub status: u16,
+    pub body: String,
+}
+
+pub struct Rig {
+    listen: std::net::SocketAddr,
+    admin: std::net::SocketAddr,
+    key: String,
+    cancelled: watch::Receiver<u32>,
+    _folder: tempfile::TempDir,
+    _shutdown: tokio::sync::oneshot::Sender<()>,
+}
+
+fn test_model() -> PathBuf {
+    let path = std::env::var_os("BULKHEAD_TEST_MODEL");
+    PathBuf::from(path.expect("BULKHEAD_TEST_MODEL must name the demo model's file; ./check sets it"))
+}
+
+impl Rig {
+    pub async fn start(lie: Lie) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let model = Arc::new(ModelText::load(&test_model()).unwrap());
+        let marker = model.tokenizer.encode_plain(MARKER, 64).unwrap();
+        let (said, cancelled) = watch::channel(0);
+        engine(&at("engine.sock"), lie, marker, said);
+
+        let store = Store::open(&at("tenants.db"), Pepper::load_or_create(&at("pepper.key")).unwrap()).await;
+        let (store, now) = (store.unwrap(), UnixMillis::from_system(SystemTime::now()));
+        let tenant = store.create_tenant(Name::new("acme").unwrap(), now).await.unwrap();
+        let limits =
+            KeyLimits { window_cap: policies::WindowCap::Inherit, concurrency: Concurrency::Inherit };
+        let spec = KeySpec { name: Name::new("first").unwrap(), limits, expires: Expiry::Never };
+        let (_, key) = store.create_key(tenant.id, spec, now).await.unwrap();
+        let directory = Arc::new(Directory::open(&store).await.unwrap());
+        let (audit, _) = AuditLog::open(&at("audit")).unwrap();
+        let policy = policies::PolicyStore::open(&at("policy")).unwrap().load(None).unwrap();
+        let config = GatewayConfig {
+            listen: "127.0.0.1:0".parse().unwrap(),
+            admin: "127.0.0.1:0".parse().unwrap(),
+            engine_socket: at("engine.sock"),
+            wire_key: WireKey::new([7; 32]),
+            policy,
+        };
+        let gateway =
+            Gateway::bind(config, Parts { directory, model, audit: Arc::new(audit) }).await.unwrap();
+        let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());
+        let (shutdown, told) = tokio::sync::oneshot::channel::<()>();
+        tokio::spawn(gateway.run(async {
+            let _dropped = told.await;
+        }));
+        let key = key.expose().clone();
+        let rig = Self { listen, admin, key, cancelled, _folder: folder, _shutdown: shutdown };
+        rig.ready().await;
+        rig
+    }
+
+    async fn ready(&self) {
+        let ready = async {
+            while get(self.admin, "/readyz").await.status != 200 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, ready).await.expect("the gateway gets ready");
+    }
+
+    fn request(&self, stream: bool) -> String {
+        let body = serde_json::json!({
+            "model": model_name(),
+            "messages": [{ "role": "user", "content": "Hello." }],
+            "max_tokens": 100,
+            "stream": stream,
+        })
+        .to_string();
+        format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            self.key,
+            body.len()
+        )
+    }
+
+    pub async fn chat(&self, stream: bool) -> Answer {
+        // An engine that died is back a moment later.
+        self.ready().await;
+        exchange(self.listen, &self.request(stream)).await
+    }
+
+    /// Asks for a stream and leaves before it begins.
+    pub async fn leave(&self) {
+        let mut client = TcpStream::connect(self.listen).await.unwrap();
+        client.write_all(self.request(true).as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    pub async fn cancelled(&self) {
+        let mut cancelled = self.cancelled.clone();
+        let wait = cancelled.wait_for(|count| *count > 0);
+        tokio::time::timeout(WAIT_MAX, wait).await.expect("a cancel reaches the engine").unwrap();
+    }
+
+    /// One of the counts of requests in `/status`; waits for it to be written, since the client is answered first.
+    pub async fn number(&self, name: &str) -> u64 {
+        let mut last = u64::MAX;
+        for _ in 0..40 {
+            let answer = get(self.admin, "/status").await;
+            let status: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+            let now = status["requests"][name].as_u64().unwrap();
+            if status["requests"]["active"] == 0 && now == last {
+                return now;
+            }
+            last = now;
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        last
+    }
+}
+
+fn model_name() -> String {
+    test_model().file_stem().unwrap().to_str().unwrap().to_owned()
+}
+
+async fn get(address: std::net::SocketAddr, path: &str) -> Answer {
+    exchange(address, &format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).await
+}
+
+async fn exchange(address: std::net::SocketAddr, request: &str) -> Answer {
+    let exchange = async {
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(request.as_bytes()).await.unwrap();
+        let mut bytes = vec![];
+        client.read_to_end(&mut bytes).await.unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let text = tokio::time::timeout(WAIT_MAX, exchange).await.expect("an answer");
+    let status = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+    let body = text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
+    Answer { status, body }
+}
+
+/// Serves sessions for ever; dies with the test's runtime.
+fn engine(socket: &Path, lie: Lie, marker: Vec<u32>, said: watch::Sender<u32>) {
+    let listener = UnixListener::bind(socket).unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            session(stream, lie, &marker, &said).await;
+        }
+    });
+}
+
+async fn session(mut stream: UnixStream, lie: Lie, marker: &[u32], said: &watch::Sender<u32>) {
+    let mut decoder = Decoder::new();
+    let mut bytes = vec![0; 64 * 1024];
+    loop {
+        while let Some(message) = decoder.take::<ToEngine>().unwrap() {
+            let frames = match message {
+                ToEngine::Hello(_) => vec![hello()],
+                ToEngine::Submit(submit) => match answer(&submit, lie, marker) {
+                    Some(frames) => frames,
+                    None => return,
+                },
+                ToEngine::Cancel(_) => {
+                    said.send_modify(|count| *count += 1);
+                    vec![]
+                }
+                ToEngine::Status => vec![status()],
+            };
+            for frame in frames {
+                if stream.write_all(&wire::encode(&frame).unwrap()).await.is_err() {
+                    return;
+                }
+                // One frame at a time, so that a client sees what was verified before a lie.
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+        match stream.read(&mut bytes).await {
+            Ok(count) if count > 0 => decoder.push(&bytes[..count]),
+            _ => return,
+        }
+    }
+}
+
+fn hello() -> ToGateway {
+    ToGateway::Hello(Hello {
+        protocol: PROTOCOL,
+        epoch: EPOCH,
+        session: [3; 16],
+        model_digest: [5; 32],
+        vocab: 49_152,
+        window: 2048,
+        capacity: 4096,
+        page_tokens: 16,
+        sequences_max: 64,
+    })
+}
+
+fn status() -> ToGateway {
+    ToGateway::Status(wire::EngineStatus {
+        epoch: EPOCH,
+        window: 2048,
+        capacity: 4096,
+        running: 0,
+        queued: 0,
+        steps: 0,
+        prefilled: 0,
+        decoded: 0,
+        census: wire::Census { clean: 256, total: 256, ..wire::Census::default() },
+    })
+}
+
+/// The frames of one sequence; none when the engine dies instead.
+fn answer(submit: &Submit, lie: Lie, marker: &[u32]) -> Option<Vec<ToGateway>> {
+    let stamp = |sequence| Stamp { request: submit.request, tag: submit.tag, epoch: EPOCH, sequence };
+    let mut first = stamp(0);
+    let prompt = submit.prompt.len() as u32;
+    let mut evidence = Evidence {
+        prompt_digest: digest_tokens(&submit.prompt),
+        written: prompt,
+        attended: prompt,
+        cached: 0,
+        pages: 1,
+        generations: 9,
+    };
+    let mut second = stamp(1);
+    match lie {
+        Lie::Digest => evidence.prompt_digest = digest_tokens(&[0]),
+        Lie::Tag => first.tag ^= 1,
+        Lie::Epoch => first.epoch ^= 1,
+        Lie::ShortWritten => evidence.written -= 1,
+        Lie::Attended => evidence.attended += 1,
+        Lie::CachedWhole => (evidence.written, evidence.cached) = (0, prompt),
+        Lie::NoPages => evidence.pages = 0,
+        Lie::EvidenceSequence => first.sequence = 1,
+        Lie::DeltaTag => second.tag ^= 1,
+        Lie::DeltaEpoch => second.epoch ^= 1,
+        Lie::DeltaSequence => second.sequence = 2,
+        Lie::DeltaRepeated => second.sequence = 0,
+        Lie::DiesFirst => return None,
+        Lie::Silent => return Some(vec![]),
+        Lie::Refuses => {
+            let refusal = Refusal::TooLong { asked: 100, window: 77 };
+            return Some(vec![ToGateway::Refused { request: submit.request, refusal }]);
+        }
+        Lie::None | Lie::NoEvidence | Lie::TokensFirst | Lie::RefusedLate | Lie::DiesLater => {}
+    }
+    let token = |&id| TokenOut { id, logprob: 0.0, top: vec![] };
+    let proof = ToGateway::Evidence { stamp: first, evidence };
+    let tokens = ToGateway::Delta(Delta { stamp: second, tokens: marker.iter().map(token).collect() });
+    let ending = Ending::Completed(Finished::Length);
+    let end = ToGateway::End(End { stamp: stamp(2), ending, completion: marker.len() as u32 });
+    let refusal = Refusal::Empty;
+    Some(match lie {
+        Lie::NoEvidence => vec![end],
+        Lie::TokensFirst => vec![tokens, proof, end],
+        Lie::RefusedLate => vec![proof, ToGateway::Refused { request: submit.request, refusal }, tokens],
+        // Garbage after the proof: the gateway ends the session.
+        Lie::DiesLater => vec![proof, hello()],
+        _ => vec![proof, tokens, end],
+    })
+}
