@@ -8,6 +8,7 @@
     clippy::expect_used,
     clippy::panic,
     missing_docs,
+    unreachable_pub,
     reason = "a test"
 )]
 
