@@ -42,7 +42,7 @@ def answers():
     answer = client.chat.completions.create(model=model, messages=question, max_tokens=16, temperature=0)
     choice = answer.choices[0]
     assert answer.object == "chat.completion" and answer.model == model and answer.id
-    assert choice.message.role == "assistant" and "Paris" in choice.message.content, choice
+    assert choice.message.role == "assistant" and choice.message.content, choice
     assert choice.finish_reason in ("stop", "length")
     usage = answer.usage
     assert usage.prompt_tokens > 0 and usage.total_tokens == usage.prompt_tokens + usage.completion_tokens
@@ -91,15 +91,17 @@ def several_choices_and_seeds():
 
 
 def stops_at_a_stop():
+    whole = answers()
+    stop = whole[len(whole) // 2:][:4]
     answer = client.chat.completions.create(
-        model=model, messages=question, max_tokens=32, temperature=0, stop=["France"])
-    assert "France" not in answer.choices[0].message.content
+        model=model, messages=question, max_tokens=16, temperature=0, stop=["never said", stop])
+    assert answer.choices[0].message.content == whole[:whole.index(stop)], (answer, whole)
     assert answer.choices[0].finish_reason == "stop"
 
 
 def completes_text():
     answer = client.completions.create(model=model, prompt="The capital of France is", max_tokens=8, temperature=0)
-    assert answer.object == "text_completion" and answer.choices[0].text
+    assert answer.object == "text_completion" and answer.choices[0].text.startswith(" Paris"), answer
     streamed = client.completions.create(
         model=model, prompt="The capital of France is", max_tokens=8, temperature=0, stream=True)
     assert "".join(chunk.choices[0].text for chunk in streamed if chunk.choices) == answer.choices[0].text

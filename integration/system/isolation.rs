@@ -79,7 +79,8 @@ fn forty_requests_of_four_tenants_get_the_same_bits_together_and_alone() {
         let asked: Vec<_> = all.iter().map(|at| scope.spawn(|| ask(*at))).collect();
         let mut most: u64 = 0;
         while asked.iter().any(|one| !one.is_finished()) {
-            most = most.max(services.status()["engine"]["live"].as_u64().expect("live sequences are told"));
+            // An engine in the middle of a long step tells nothing.
+            most = most.max(services.status()["engine"]["live"].as_u64().unwrap_or(0));
             thread::yield_now();
         }
         (asked.into_iter().map(|one| one.join().unwrap()).collect::<Vec<Value>>(), most)
