@@ -79,6 +79,7 @@ impl Failure {
     }
 
     /// The exit code.
+    #[cfg(test)]
     pub(crate) const fn exit(&self) -> Exit {
         self.exit
     }

@@ -60,7 +60,6 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Audit(command) => audit::run(&DataDir::open(cli.common.data.as_deref())?, command),
         Command::Status(args) => status::run(&args),
         Command::Engine(args) => engine::run(&args),
-        Command::Model(command) => model::run(&DataDir::open(cli.common.data.as_deref())?, command),
         Command::Up(args) => on_runtime(up::run(&cli.common, &args)),
         Command::Serve(args) => on_runtime(serve::run(&cli.common, &args)),
         Command::Gateway(args) => on_runtime(edge::run(&cli.common, &args)),

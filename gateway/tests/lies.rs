@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::wildcard_enum_match_arm,
     missing_docs,
     unreachable_pub,
     reason = "a test"
