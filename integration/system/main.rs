@@ -14,6 +14,7 @@ mod cli;
 mod clients;
 mod commands;
 mod failures;
+mod incident;
 mod isolation;
 mod markers;
 mod starts;

@@ -91,4 +91,11 @@ fn markers_stay_out_of_logs_metrics_audit_and_database() {
     assert!(database.into_iter().any(|(_, bytes)| holds(bytes, TENANT)), "the search is blind");
     let verified = home.json(&["audit", "verify", "--json"]);
     assert!(verified["records"].as_u64().unwrap() >= 1, "{verified}");
+    // And one digit that is changed is found.
+    let segments = files_below(&home.path().join("audit"));
+    let segment = segments.iter().find(|file| file.extension().is_some_and(|end| end == "jsonl")).unwrap();
+    let log = std::fs::read_to_string(segment).unwrap();
+    std::fs::write(segment, log.replacen("\"time_ms\":1", "\"time_ms\":2", 1)).unwrap();
+    let tampered = home.run(&["audit", "verify"]);
+    assert_eq!(tampered.status.code(), Some(10), "{}", String::from_utf8_lossy(&tampered.stdout));
 }
