@@ -155,7 +155,7 @@ impl Server {
     /// Waits until the server lets this key in.
     ///
     /// # Panics
-    /// When it does not within [`KEY_MAX`].
+    /// When it does not within `KEY_MAX`.
     pub fn knows(&self, key: &str) {
         knows(self.address, key);
     }
@@ -226,7 +226,7 @@ impl<'a> Services<'a> {
     /// Waits until the gateway lets this key in.
     ///
     /// # Panics
-    /// When it does not within [`KEY_MAX`].
+    /// When it does not within `KEY_MAX`.
     pub fn knows(&self, key: &str) {
         knows(self.address, key);
     }
