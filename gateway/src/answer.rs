@@ -27,6 +27,8 @@ pub(crate) enum Denied {
     BrokenBody,
     /// The body is too large.
     BodyTooLarge {
+        /// What was announced, or had come when reading stopped.
+        bytes: Count,
         /// The most allowed.
         bytes_max: usize,
     },
@@ -88,7 +90,7 @@ pub(crate) struct TooLong {
     pub(crate) param: &'static str,
 }
 
-/// How many tokens a prompt has.
+/// How many there are: tokens of a prompt, bytes of a body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Count {
     /// Just so many.
@@ -208,8 +210,12 @@ impl Denied {
             Self::Bad(bad) => bad.message.clone(),
             Self::NotJson => "The body must be JSON; send 'Content-Type: application/json'.".into(),
             Self::BrokenBody => "The body could not be read: its framing is broken or it ended early.".into(),
-            Self::BodyTooLarge { bytes_max } => {
-                format!("The body is too large: at most {bytes_max} bytes are allowed.")
+            Self::BodyTooLarge { bytes, bytes_max } => {
+                let bytes = match bytes {
+                    Count::Exactly(bytes) => format!("{bytes}"),
+                    Count::AtLeast(bytes) => format!("at least {bytes}"),
+                };
+                format!("The body is too large: it has {bytes} bytes, and at most {bytes_max} are allowed.")
             }
             Self::TooSlow { limit_ms } => format!("The request did not arrive within {limit_ms} ms."),
             Self::TooLong(too_long) => too_long.message(),
@@ -315,7 +321,7 @@ mod tests {
             Denied::NoSuchModel,
             Denied::NotJson,
             Denied::BrokenBody,
-            Denied::BodyTooLarge { bytes_max: 5 },
+            Denied::BodyTooLarge { bytes: Count::AtLeast(6), bytes_max: 5 },
             Denied::TooSlow { limit_ms: 5 },
             Denied::NoSuchToken { id: 1, vocab: 2, param: "prompt" },
             Denied::EmptyPrompt { param: "prompt" },
