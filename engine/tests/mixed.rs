@@ -85,25 +85,37 @@ fn bits(transcript: &Transcript) -> Vec<Bits> {
     transcript.tokens.iter().map(|token| (token.id, token.logprob.to_bits(), top(&token.top))).collect()
 }
 
-#[test]
-fn forty_requests_of_four_tenants_get_what_they_get_alone() {
+/// The first request whose bits in company are not those that it has alone on a fresh engine.
+fn first_difference(requests: &[Submit]) -> Option<u8> {
     let weights = weights();
-    let requests: Vec<Submit> = (0..REQUESTS).map(request).collect();
     // A pool that holds some of them at once, and chunks that cut prompts within pages.
     let config = EngineConfig { step_tokens: Tokens::new(37), sequences_max: 12, ..EngineConfig::default() };
-    let together = run_to_end(&mut engine(&weights, 640, 2, config), requests.clone()).unwrap();
+    let together = run_to_end(&mut engine(&weights, 640, 2, config), requests.to_vec()).unwrap();
     let cached: u32 =
         together.values().filter_map(|t| t.evidence.as_ref()).map(|evidence| evidence.cached).sum();
     assert!(cached > 0, "nothing came from a prefix cache");
-    for submit in &requests {
+    let differs = |submit: &&Submit| {
         let alone = EngineConfig { prefix_cache: PrefixCache::Off, ..EngineConfig::default() };
         let mut fresh = engine(&weights, 128, 1, alone);
-        let solo = run_to_end(&mut fresh, vec![submit.clone()]).unwrap();
-        assert_eq!(
-            bits(&together[&submit.request]),
-            bits(&solo[&submit.request]),
-            "request {}",
-            submit.request[0]
-        );
+        let solo = run_to_end(&mut fresh, vec![(*submit).clone()]).unwrap();
+        bits(&together[&submit.request]) != bits(&solo[&submit.request])
+    };
+    requests.iter().find(differs).map(|submit| submit.request[0])
+}
+
+#[test]
+fn forty_requests_of_four_tenants_get_what_they_get_alone() {
+    let requests: Vec<Submit> = (0..REQUESTS).map(request).collect();
+    assert_eq!(first_difference(&requests), None);
+}
+
+/// The positive control: the same comparison on kernels whose sums follow the batch, or whose rows meet.
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn kernels_that_let_requests_meet_are_noticed() {
+    use kernels::fault::{Fault, with};
+    let requests: Vec<Submit> = (0..REQUESTS).map(request).collect();
+    for fault in [Fault::SplitByBatch, Fault::RowsMeet, Fault::SumByChunk, Fault::ForeignPages] {
+        assert!(with(fault, || first_difference(&requests)).is_some(), "{fault:?} was not noticed");
     }
 }

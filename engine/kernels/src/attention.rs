@@ -5,6 +5,7 @@ use crate::{
     cpu::versions,
     exp::exp,
     expect_len,
+    fault::{self, Fault},
     kv::{Kv, PAGE},
     matmul::Shared,
 };
@@ -61,12 +62,21 @@ pub fn attend(
         }
     }
     let group = queries.heads / shape.heads;
+    let fault = fault::seeded();
     let out = Shared::new(out);
     pool.run(tasks.len(), 1, &|range| {
         for &(span, from, count, head) in &tasks[range] {
             SCRATCH.with_borrow_mut(|scratch| {
-                let block =
-                    Block { kv, layer, head, pages: span.pages, start: span.start + from, count, group };
+                let pages = match spans.first() {
+                    Some(first)
+                        if fault == Some(Fault::ForeignPages) && first.pages.len() >= span.pages.len() =>
+                    {
+                        first.pages
+                    }
+                    _ => span.pages,
+                };
+                let start = span.start + from;
+                let block = Block { kv, layer, head, pages, start, count, group, fault };
                 let lane = head * group * shape.dim;
                 let query = |row: usize| {
                     let at = (span.row + from + row) * queries.stride + lane;
@@ -127,6 +137,7 @@ struct Block<'a> {
     start: usize,
     count: usize,
     group: usize,
+    fault: Option<Fault>,
 }
 
 impl Block<'_> {
@@ -137,6 +148,9 @@ impl Block<'_> {
 
     /// Positions of page `index` that row `row` reads.
     fn seen(&self, row: usize, index: usize) -> usize {
+        if self.fault == Some(Fault::MaskedNotBounded) {
+            return PAGE;
+        }
         (self.start + row + 1).saturating_sub(index * PAGE).min(PAGE)
     }
 }
@@ -202,6 +216,13 @@ fn attend_block_body(block: &Block<'_>, scratch: &mut Scratch) {
         for head in row * block.group..(row + 1) * block.group {
             let len = block.start + row + 1;
             softmax(&mut scores[head * stride..head * stride + len]);
+            match block.fault {
+                Some(Fault::MaskedNotBounded) => scores[head * stride + len..(head + 1) * stride].fill(0.0),
+                Some(Fault::SumByChunk) if block.count > 1 => {
+                    sum_backwards(&mut scores[head * stride..][..len])
+                }
+                Some(_) | None => {}
+            }
         }
     }
     for (index, &page) in block.pages[..pages].iter().enumerate() {
@@ -257,6 +278,12 @@ fn softmax(scores: &mut [f32]) {
     for score in scores {
         *score *= share;
     }
+}
+
+/// What a seeded fault makes of weights that sum to 1: the same numbers but for the last bits.
+fn sum_backwards(weights: &mut [f32]) {
+    let share = 1.0 / weights.iter().rev().sum::<f32>();
+    weights.iter_mut().for_each(|weight| *weight *= share);
 }
 
 /// Adds lanes as a fixed tree.

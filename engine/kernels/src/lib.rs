@@ -17,6 +17,7 @@ mod aligned;
 pub mod attention;
 pub mod cpu;
 mod exp;
+pub mod fault;
 pub mod kv;
 mod matmul;
 pub mod matrix;

@@ -1,6 +1,7 @@
 //! A batch of rows, as they are and quantised to 8 bits, for the matrices to read.
 
 use crate::{Cpu, KernelError, Pool, cpu::versions, expect_len, matmul::Shared};
+use std::ops::RangeBounds;
 
 /// Elements that share one scale; that of the weights' blocks too.
 pub const BLOCK: usize = 32;
@@ -9,6 +10,7 @@ pub(crate) const HALF: usize = BLOCK / 2;
 
 /// Rows of equal width. Each block of 32 elements is quantised by its own largest element, so a row's bits depend on that row
 /// alone.
+#[derive(Clone)]
 pub struct Rows {
     cols: usize,
     len: usize,
@@ -57,6 +59,28 @@ impl Rows {
     #[must_use]
     pub fn row(&self, index: usize) -> &[f32] {
         self.x.get(index * self.cols..(index + 1) * self.cols).unwrap_or_default()
+    }
+
+    /// A copy in which the named blocks of each row are zeros; what a seeded fault reduces apart.
+    pub(crate) fn without_blocks(&self, blocks: impl RangeBounds<usize>) -> Self {
+        let mut copy = self.clone();
+        let each = self.cols / BLOCK;
+        for at in (0..self.len * each).filter(|at| blocks.contains(&(at % each))) {
+            copy.x[at * BLOCK..(at + 1) * BLOCK].fill(0.0);
+            (copy.scale[at], copy.scaled_sum[at]) = (0.0, 0.0);
+        }
+        copy
+    }
+
+    /// A copy in which each row is the one before it; what a seeded fault reads.
+    pub(crate) fn moved_by_one(&self) -> Self {
+        let mut copy = self.clone();
+        copy.x.rotate_right(self.cols);
+        copy.q.rotate_right(self.cols);
+        copy.scale.rotate_right(self.cols / BLOCK);
+        copy.sums.rotate_right(self.cols / HALF);
+        copy.scaled_sum.rotate_right(self.cols / BLOCK);
+        copy
     }
 
     /// Makes `len` rows: calls `fill` with each index and a row to write whole, then quantises it.

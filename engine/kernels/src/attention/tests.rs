@@ -66,9 +66,8 @@ fn it_is_close_to_plain_attention_on_every_path() {
     }
 }
 
-/// P1: chunks, neighbours, page places and threads leave each row's bits alone; so do poisoned pages beside it.
-#[test]
-fn a_row_has_the_same_bits_however_it_comes() {
+/// Whether chunks and thread counts change a row's bits.
+fn varies_by_chunk() -> Option<String> {
     let pages = [5, 2, 9];
     let kv = memory(&pages, 40, 1);
     let queries = numbers(40 * WIDTH, 3);
@@ -80,38 +79,68 @@ fn a_row_has_the_same_bits_however_it_comes() {
                 let second = Span { row: 0, len: 40 - cut, start: cut, pages: &pages };
                 let a = run(cpu, threads, &kv, &[first], &queries[..cut * WIDTH]);
                 let b = run(cpu, threads, &kv, &[second], &queries[cut * WIDTH..]);
-                assert!([a, b].concat() == whole, "{cpu:?}, {threads} threads, cut at {cut}");
+                if [a, b].concat() != whole {
+                    return Some(format!("{cpu:?}, {threads} threads, cut at {cut}"));
+                }
             }
         }
     }
-    let moved = [0, 1, 3];
-    let mut elsewhere = memory(&moved, 40, 1);
-    write(&mut elsewhere, &[12, 13], 30, 77);
-    let other = numbers(3 * WIDTH, 5);
-    let both = [&other[..], &queries].concat();
-    let spans = [
-        Span { row: 0, len: 3, start: 27, pages: &[12, 13] },
-        Span { row: 3, len: 40, start: 0, pages: &moved },
-    ];
-    assert!(run(Cpu::best(), 2, &elsewhere, &spans, &both)[3 * WIDTH..] == whole);
+    None
 }
 
-/// P3: what lies beyond a row's position, in its own last page or in a page after it, has no effect. The positive control:
-/// what lies at the position has one.
-#[test]
-fn nothing_beyond_the_bound_is_read() {
+/// Whether a neighbour in the batch, and where the pages lie, change a row's bits.
+fn varies_by_neighbour() -> bool {
+    let pages = [5, 2, 9];
+    let queries = numbers(40 * WIDTH, 3);
+    let span = Span { row: 0, len: 40, start: 0, pages: &pages };
+    let alone = run(Cpu::best(), 1, &memory(&pages, 40, 1), &[span], &queries);
+    let moved = [0, 1, 3];
+    let mut elsewhere = memory(&moved, 40, 1);
+    write(&mut elsewhere, &[12, 13, 14], 48, 77);
+    let both = [&numbers(3 * WIDTH, 5)[..], &queries].concat();
+    let spans = [
+        Span { row: 0, len: 3, start: 27, pages: &[12, 13, 14] },
+        Span { row: 3, len: 40, start: 0, pages: &moved },
+    ];
+    run(Cpu::best(), 2, &elsewhere, &spans, &both)[3 * WIDTH..] != alone
+}
+
+/// Whether poison in these slots of its last page changes the bits of a row at position 17, the page's slot 1.
+fn poison_shows(slots: std::ops::Range<usize>) -> bool {
     let pages = [5, 2];
     let queries = numbers(WIDTH, 3);
     let span = Span { row: 0, len: 1, start: 17, pages: &pages };
-    let before = run(Cpu::best(), 1, &memory(&pages, 18, 1), &[span], &queries);
     let mut kv = memory(&pages, 18, 1);
+    let before = run(Cpu::best(), 1, &kv, &[span], &queries);
     let bad = [f32::NAN; 64];
-    for slot in 2..PAGE {
+    for slot in slots {
         kv.write(0, (2, slot), &bad, &bad).unwrap();
     }
-    assert!(run(Cpu::best(), 1, &kv, &[span], &queries) == before);
-    kv.write(0, (2, 1), &bad, &bad).unwrap();
-    assert!(run(Cpu::best(), 1, &kv, &[span], &queries) != before);
+    run(Cpu::best(), 1, &kv, &[span], &queries) != before
+}
+
+/// P1: chunks, neighbours, page places and threads leave each row's bits alone.
+#[test]
+fn a_row_has_the_same_bits_however_it_comes() {
+    assert_eq!(varies_by_chunk(), None);
+    assert!(!varies_by_neighbour());
+}
+
+/// P3: loads end at the bound; a weight of zero would not keep a poisoned value out.
+#[test]
+fn nothing_beyond_the_bound_is_read() {
+    assert!(poison_shows(1..2), "what lies at the position has an effect");
+    assert!(!poison_shows(2..PAGE));
+}
+
+/// The positive controls: the same comparisons, on kernels without the guard.
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn seeded_faults_of_attention_are_noticed() {
+    use crate::fault::{Fault, with};
+    assert!(with(Fault::SumByChunk, varies_by_chunk).is_some());
+    assert!(with(Fault::ForeignPages, varies_by_neighbour));
+    assert!(with(Fault::MaskedNotBounded, || poison_shows(2..PAGE)));
 }
 
 #[test]

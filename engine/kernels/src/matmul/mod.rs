@@ -3,6 +3,7 @@
 
 use crate::{
     Cpu, KernelError, Pool, Rows, expect_len,
+    fault::{self, Fault},
     matrix::{Form, Matrix, TILE},
     rows::BLOCK,
 };
@@ -31,6 +32,27 @@ pub fn matmul(
 ) -> Result<(), KernelError> {
     expect_len("columns of rows", rows.cols(), matrix.cols())?;
     expect_len("outputs", out.len(), rows.len() * matrix.rows())?;
+    match fault::seeded() {
+        Some(Fault::SplitByBatch) if rows.len() > 1 => {
+            let half = rows.cols() / BLOCK / 2;
+            run_tiles(cpu, pool, matrix, &rows.without_blocks(half..), out)?;
+            let mut second = vec![0.0; out.len()];
+            run_tiles(cpu, pool, matrix, &rows.without_blocks(..half), &mut second)?;
+            out.iter_mut().zip(second).for_each(|(out, second)| *out += second);
+            Ok(())
+        }
+        Some(Fault::RowsMeet) if rows.len() > 1 => run_tiles(cpu, pool, matrix, &rows.moved_by_one(), out),
+        Some(_) | None => run_tiles(cpu, pool, matrix, rows, out),
+    }
+}
+
+fn run_tiles(
+    cpu: Cpu,
+    pool: &mut Pool,
+    matrix: &Matrix,
+    rows: &Rows,
+    out: &mut [f32],
+) -> Result<(), KernelError> {
     let tiles = matrix.rows().div_ceil(TILE);
     let grain = tiles.div_ceil(pool.threads() * 4).max(1);
     let out = Shared::new(out);
