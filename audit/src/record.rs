@@ -263,6 +263,8 @@ pub enum Failure {
     Deadline,
     /// The engine is shutting down.
     ShuttingDown,
+    /// The pool became too small for it while it waited for its pages.
+    NoCapacity,
     /// Anything else of the gateway's own.
     Gateway,
 }
@@ -312,6 +314,7 @@ impl From<outcome::Failure> for Failure {
             outcome::Failure::EngineLost => Self::EngineLost,
             outcome::Failure::Deadline { .. } => Self::Deadline,
             outcome::Failure::ShuttingDown => Self::ShuttingDown,
+            outcome::Failure::NoCapacity => Self::NoCapacity,
         }
     }
 }

@@ -13,7 +13,10 @@ use engine::{
     core::{Ended, Engine, EngineConfig, PrefixCache, Transcript, run_to_end},
     device::cpu::{CpuDevice, CpuOptions, Weights},
 };
-use isolation::units::{Epoch, Tokens};
+use isolation::{
+    keyed::Secrets,
+    units::{Epoch, Tokens},
+};
 use std::sync::Arc;
 use wire::{Ending, Logprobs, Sampling, Submit};
 
@@ -29,7 +32,7 @@ fn weights() -> Arc<Weights> {
 fn engine(weights: &Arc<Weights>, pool: u32, threads: usize, config: EngineConfig) -> Engine<CpuDevice> {
     let options = CpuOptions { pool_tokens: Tokens::new(pool), threads, isa: None };
     let device = CpuDevice::with_weights(Arc::clone(weights), options).unwrap();
-    Engine::new(device, config, Epoch::new(EPOCH)).unwrap()
+    Engine::new(device, config, Epoch::new(EPOCH), Secrets::new([4; 16])).unwrap()
 }
 
 /// Prompts that share prefixes within and across tenants, of lengths about whole pages, with every way to sample.

@@ -130,7 +130,7 @@ impl Denied {
             | Self::NoEngine
             | Self::NoAudit
             | Self::Draining
-            | Self::Failed(Failure::ShuttingDown) => Some(1),
+            | Self::Failed(Failure::ShuttingDown | Failure::NoCapacity) => Some(1),
             Self::NotAuthenticated
             | Self::NoSuchPath
             | Self::NoSuchModel
@@ -261,7 +261,7 @@ const fn failed_status(failure: &Failure) -> u16 {
         Failure::Integrity(_) | Failure::EngineLost => 502,
         Failure::Device | Failure::NotANumber | Failure::Isolation => 500,
         Failure::Deadline { .. } => 504,
-        Failure::ShuttingDown => 503,
+        Failure::ShuttingDown | Failure::NoCapacity => 503,
     }
 }
 
@@ -271,7 +271,7 @@ const fn failed_code(failure: &Failure) -> &'static str {
         Failure::EngineLost => "engine_lost",
         Failure::Device | Failure::NotANumber | Failure::Isolation => "engine_error",
         Failure::Deadline { .. } => "timeout",
-        Failure::ShuttingDown => "engine_overloaded",
+        Failure::ShuttingDown | Failure::NoCapacity => "engine_overloaded",
     }
 }
 
@@ -287,6 +287,7 @@ fn failed_message(failure: &Failure) -> String {
         }
         Failure::Deadline { limit_ms } => format!("The answer was not done within {limit_ms} ms."),
         Failure::ShuttingDown => "The server is shutting down.".into(),
+        Failure::NoCapacity => "The engine has no longer memory enough to finish this answer.".into(),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     fault::{Fault, seeded},
     outcome::Rejection,
     tag::{TenantScope, TenantTag},
-    units::{PageSize, Pages, Tokens},
+    units::{PageSize, Pages, Tokens, index},
 };
 use alloc::vec::Vec;
 
@@ -138,10 +138,18 @@ impl<P> Bounded<P> {
     pub const fn prompt(&self) -> &P {
         &self.prompt
     }
+}
 
-    /// The prompt and the output bound, by value.
-    pub fn into_parts(self) -> (P, Tokens) {
-        (self.prompt, self.max_new)
+impl Bounded<Vec<u32>> {
+    /// Puts a generated token behind the prompt, if it was admitted with room for it. Returns whether it was.
+    #[must_use]
+    pub fn grow(&mut self, id: u32) -> bool {
+        // I9: what was counted at the door is all that there will be.
+        let has_room = self.prompt.len() < index(self.total.get());
+        if has_room {
+            self.prompt.push(id);
+        }
+        has_room
     }
 }
 
@@ -213,6 +221,17 @@ mod tests {
                 assert_eq!((bounded.total().get(), bounded.max_new().get()), (prompt + max_new, max_new));
             }
         }
+    }
+
+    #[test]
+    fn a_prompt_grows_to_what_it_was_admitted_with() {
+        let mut known = limits(4).admit(&scope(1), alloc::vec![7], Tokens::new(2)).unwrap();
+        // I9
+        assert_eq!([8, 9, 10].map(|id| known.grow(id)), [true, true, false]);
+        assert_eq!(
+            (known.prompt().as_slice(), known.total(), known.max_new()),
+            (&[7, 8, 9][..], Tokens::new(3), Tokens::new(2))
+        );
     }
 
     #[test]

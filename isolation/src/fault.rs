@@ -37,7 +37,7 @@ pub enum Fault {
     DoubleGrant,
     /// A grant does not begin a new generation.
     GenerationNotBumped,
-    /// The prefix tree compares the first token of a page only.
+    /// The prefix tree believes its names, of which there are two, without comparing tokens.
     PrefixNoTokenCompare,
     /// The prefix tree covers a whole prompt.
     PrefixWholePrompt,
@@ -45,11 +45,21 @@ pub enum Fault {
     EvictInUse,
     /// The window admits one token too many.
     AdmitOffByOne,
+    /// A grant takes what is kept free for other tenants' floors.
+    FloorIgnored,
+    /// A grant goes beyond the tenant's cap.
+    CapIgnored,
+    /// Pages within a tenant's floor are taken back for others.
+    FloorReclaimed,
+    /// A page given back forgets whose it was.
+    NoLineage,
+    /// Names of prefixes have one bit. Not a leak: tokens are compared.
+    PrefixShortKey,
 }
 
 impl Fault {
-    /// Each of them.
-    pub const ALL: [Self; 18] = [
+    /// Each of them that breaks a promise.
+    pub const ALL: [Self; 22] = [
         Self::NoScrub,
         Self::NoVerify,
         Self::NoFence,
@@ -68,6 +78,10 @@ impl Fault {
         Self::PrefixWholePrompt,
         Self::EvictInUse,
         Self::AdmitOffByOne,
+        Self::FloorIgnored,
+        Self::CapIgnored,
+        Self::FloorReclaimed,
+        Self::NoLineage,
     ];
 }
 

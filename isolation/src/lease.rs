@@ -1,4 +1,4 @@
-//! Pages held by one sequence of one tenant. Knows no device and no token.
+//! Pages held by one sequence of one tenant. Knows no device, and tokens only to say what a sealed page holds.
 
 use crate::{
     access::Access,
@@ -64,7 +64,7 @@ impl Lease {
         own: Vec<Page<Owned>>,
         home: Rc<Home>,
     ) -> Self {
-        home.note_leased(pages(own.len()));
+        home.note_leased(tag, pages(own.len()));
         let (filled, fence) = (Tokens::ZERO, StepId::new(0));
         Self { tag, epoch, page_size, shared: Vec::new(), own, filled, fence, outstanding: None, home }
     }
@@ -205,15 +205,24 @@ impl Lease {
     }
 
     /// Turns its full own pages into shared ones, which it goes on reading, and returns the run of all its
-    /// full pages; `None` while no page is full.
-    pub fn seal(&mut self) -> Option<SharedRun> {
+    /// full pages; `None` while no page is full. `ids` are the tokens at its places, from the first on.
+    ///
+    /// # Errors
+    /// When `ids` do not reach the end of the full pages, or are not what a page already shared was filled with.
+    pub fn seal(&mut self, ids: &[u32]) -> Result<Option<SharedRun>, LeaseError> {
         let full = index(self.page_size.full_pages(self.filled).get());
+        let mut tokens = ids.chunks_exact(index(self.page_size.tokens())).take(full);
+        // I7: what is said of a page is what was said when it was sealed.
+        let is_same = self.shared.iter().all(|page| tokens.next() == Some(page.tokens()));
         // I7: a write begins at the filled mark, so it never reaches a full page.
         let fresh = full.saturating_sub(self.shared.len()).min(self.own.len());
-        for page in self.own.drain(..fresh) {
-            self.shared.push(SharedPage::seal(page, self.fence, Rc::clone(&self.home)));
+        if !is_same || tokens.len() != fresh {
+            return Err(LeaseError::OtherTokens { filled: self.filled, ids: ids.len() });
         }
-        SharedRun::new(self.tag, self.page_size, self.shared.clone())
+        for (page, tokens) in self.own.drain(..fresh).zip(tokens) {
+            self.shared.push(SharedPage::seal(page, tokens, self.fence, Rc::clone(&self.home)));
+        }
+        Ok(SharedRun::new(self.tag, self.page_size, self.shared.clone()))
     }
 
     fn access(&self, len: Tokens, bound: Tokens, step: &OpenStep) -> Access {
@@ -240,7 +249,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if seeded(Fault::LostPage) && self.own.pop().is_some() {
-            self.home.forget_leased();
+            self.home.forget_leased(self.tag);
         }
         for page in self.own.drain(..) {
             self.home.retire_leased(page, self.fence);
@@ -286,6 +295,13 @@ pub enum LeaseError {
         /// Tokens that the lease holds.
         capacity: Tokens,
     },
+    /// The tokens named are not those that its full pages hold.
+    OtherTokens {
+        /// Tokens filled.
+        filled: Tokens,
+        /// Tokens named.
+        ids: usize,
+    },
     /// No token is to be written.
     EmptyWrite,
     /// The write of an earlier step is not committed.
@@ -325,6 +341,9 @@ impl core::fmt::Display for LeaseError {
             Self::InUse { filled } => write!(f, "a prefix in front of a lease with {filled} tokens"),
             Self::Full { filled, len, capacity } => {
                 write!(f, "{len} tokens after {filled} in a lease that holds {capacity}")
+            }
+            Self::OtherTokens { filled, ids } => {
+                write!(f, "{ids} tokens are not those of {filled} filled places")
             }
             Self::EmptyWrite => f.write_str("a write of no token"),
             Self::WriteOutstanding { step } => write!(f, "the write of step {step} is not committed"),

@@ -42,6 +42,8 @@
 //! - **I11** Only an engine's word that stood up to what was sent makes a 200, and only a frame whose stamp
 //!   was the next one goes out.
 //! - **I12** A refusal is never a success: no value, order or default is shared between them.
+//! - **I13** No grant takes what another tenant's floor reserves, or goes beyond a cap; nothing is taken back
+//!   for others from within a floor.
 //!
 //! # How this is tested
 //!
@@ -66,11 +68,13 @@ pub mod admit;
 pub mod evidence;
 pub mod fault;
 mod home;
+pub mod keyed;
 pub mod lease;
 pub mod outcome;
 pub mod page;
 pub mod pool;
 pub mod prefix;
+pub mod quota;
 pub mod share;
 pub mod step;
 pub mod tag;

@@ -117,6 +117,8 @@ pub enum Failure {
     },
     /// The engine is shutting down.
     ShuttingDown,
+    /// Its pages were taken back for another tenant, and the pool has since become too small for it.
+    NoCapacity,
 }
 
 impl core::fmt::Display for Failure {
@@ -129,6 +131,7 @@ impl core::fmt::Display for Failure {
             Self::EngineLost => f.write_str("the engine went away"),
             Self::Deadline { limit_ms } => write!(f, "not done in {limit_ms} ms"),
             Self::ShuttingDown => f.write_str("the engine is shutting down"),
+            Self::NoCapacity => f.write_str("the pool became too small"),
         }
     }
 }

@@ -48,6 +48,8 @@ impl PageId {
 pub struct Page<S> {
     id: PageId,
     generation: Generation,
+    /// Who held it last.
+    past: Option<TenantTag>,
     state: S,
 }
 
@@ -68,12 +70,13 @@ pub struct Owned {
 impl Page<Dirty> {
     /// Every page is born dirty: nobody knows what the memory held before.
     pub(crate) const fn born(number: u32) -> Self {
-        Self { id: PageId(number), generation: Generation::new(0), state: Dirty(()) }
+        Self { id: PageId(number), generation: Generation::new(0), past: None, state: Dirty(()) }
     }
 
-    /// Ends the page.
-    pub(crate) fn withdraw(self) {
+    /// Ends the page, and says whose bytes may be in it.
+    pub(crate) fn withdraw(self) -> Lineage {
         // I1, I2: a destroyed token cannot come back.
+        Lineage { page: self.id, generation: self.generation, last: self.past }
     }
 
     /// The only road to [`Clean`].
@@ -92,9 +95,7 @@ impl Page<Dirty> {
         };
         match blank {
             // I4: a page at its last generation could only be granted under a number that it had before.
-            Ok(true) if self.generation.next().is_some() => {
-                ScrubEnd::Clean(Page { id: self.id, generation: self.generation, state: Clean(()) })
-            }
+            Ok(true) if self.generation.next().is_some() => ScrubEnd::Clean(self.moved(Clean(()))),
             Ok(true | false) => ScrubEnd::Unfit(self),
             Err(error) => ScrubEnd::Failed(self, error),
         }
@@ -106,12 +107,13 @@ impl Page<Clean> {
     pub(crate) fn give(self, tag: TenantTag) -> Page<Owned> {
         // I4
         let next = if seeded(Fault::GenerationNotBumped) { None } else { self.generation.next() };
-        Page { id: self.id, generation: next.unwrap_or(self.generation), state: Owned { tag } }
+        let generation = next.unwrap_or(self.generation);
+        Page { generation, ..self.moved(Owned { tag }) }
     }
 
     /// Back among the dirty, unused.
     pub(crate) fn soil(self) -> Page<Dirty> {
-        Page { id: self.id, generation: self.generation, state: Dirty(()) }
+        self.moved(Dirty(()))
     }
 }
 
@@ -119,7 +121,7 @@ impl Page<Owned> {
     /// What linear tokens rule out, for [`Fault::DoubleGrant`] alone.
     #[cfg(feature = "seeded-faults")]
     pub(crate) fn forge_clean(&self) -> Page<Clean> {
-        Page { id: self.id, generation: self.generation, state: Clean(()) }
+        Page { id: self.id, generation: self.generation, past: self.past, state: Clean(()) }
     }
 
     pub(crate) const fn facts(&self) -> Facts {
@@ -127,8 +129,26 @@ impl Page<Owned> {
     }
 
     pub(crate) fn retire(self) -> Page<Dirty> {
-        Page { id: self.id, generation: self.generation, state: Dirty(()) }
+        let past = if seeded(Fault::NoLineage) { None } else { Some(self.state.tag) };
+        Page { past, ..self.moved(Dirty(())) }
     }
+}
+
+impl<S> Page<S> {
+    fn moved<T>(self, state: T) -> Page<T> {
+        Page { id: self.id, generation: self.generation, past: self.past, state }
+    }
+}
+
+/// Where a withdrawn page comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Lineage {
+    /// The page.
+    pub page: PageId,
+    /// Its last life; 0 for a page that was never granted.
+    pub generation: Generation,
+    /// Who held it in that life; `None` for a page that was never granted.
+    pub last: Option<TenantTag>,
 }
 
 /// What an owned page is: plain numbers, which give no right to it.

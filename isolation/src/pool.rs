@@ -4,9 +4,10 @@ use crate::{
     fault::{Fault, seeded},
     home::{Home, Retired},
     lease::Lease,
-    page::{Clean, Dirty, Erase, Page, ScrubEnd, Verify},
+    page::{Clean, Dirty, Erase, Lineage, Page, ScrubEnd, Verify},
+    quota::{Quota, QuotaError, Quotas},
     step::{OpenStep, StepReceipt},
-    tag::TenantScope,
+    tag::{TenantScope, TenantTag},
     units::{Epoch, PageSize, Pages, StepId, index, pages},
 };
 use alloc::{collections::VecDeque, rc::Rc, vec::Vec};
@@ -25,6 +26,10 @@ pub struct Pool {
     dirty: VecDeque<Page<Dirty>>,
     quarantine: Vec<Retired>,
     withdrawn: Pages,
+    owed: Pages,
+    /// Pages that were not blank after their wipe, until somebody takes note; at most all pages.
+    unfit: Vec<Lineage>,
+    quotas: Quotas,
     last_step: StepId,
     /// At most [`STEPS_OPEN_MAX`], oldest first.
     open: Vec<StepId>,
@@ -42,6 +47,9 @@ impl Pool {
             dirty: (0..total.get()).map(Page::born).collect(),
             quarantine: Vec::with_capacity(index(total.get())),
             withdrawn: Pages::ZERO,
+            owed: Pages::ZERO,
+            unfit: Vec::new(),
+            quotas: Quotas::new(total),
             last_step: StepId::new(0),
             open: Vec::with_capacity(STEPS_OPEN_MAX),
             home: Rc::new(Home::new(total)),
@@ -58,24 +66,93 @@ impl Pool {
         self.page_size
     }
 
-    /// Pages that can be granted in all, now or later: those not withdrawn.
+    /// Pages that can be granted in all, now or later: those neither withdrawn nor to be.
     pub fn capacity(&self) -> Pages {
-        self.total.checked_sub(self.withdrawn).unwrap_or(Pages::ZERO)
+        let kept = self.total.checked_sub(self.withdrawn).unwrap_or(Pages::ZERO);
+        kept.checked_sub(self.owed).unwrap_or(Pages::ZERO)
+    }
+
+    /// Pages that [`Pool::shrink`] has not found yet: each is withdrawn as soon as nobody holds it.
+    pub const fn owed(&self) -> Pages {
+        self.owed
     }
 
     /// Grants `wanted` clean pages to the tenant of `scope`, or none.
     ///
     /// # Errors
-    /// When fewer are clean.
-    pub fn lease(&mut self, scope: &TenantScope, wanted: Pages) -> Result<Lease, Exhausted> {
+    /// When its quota or the floors of others leave no room, or fewer are clean.
+    pub fn lease(&mut self, scope: &TenantScope, wanted: Pages) -> Result<Lease, NotGranted> {
+        // I13
+        let room = self.room(scope.tag());
+        if wanted > room {
+            return Err(NotGranted::NoRoom { wanted, room });
+        }
         let clean = self.clean.len();
-        let keep = clean.checked_sub(index(wanted.get())).ok_or(Exhausted { wanted, clean: pages(clean) })?;
+        let exhausted = NotGranted::Exhausted { wanted, clean: pages(clean) };
+        let keep = clean.checked_sub(index(wanted.get())).ok_or(exhausted)?;
         let own: Vec<_> = self.clean.drain(keep..).map(|page| page.give(scope.tag())).collect();
         #[cfg(feature = "seeded-faults")]
         if seeded(Fault::DoubleGrant) {
             self.clean.extend(own.last().map(Page::forge_clean));
         }
         Ok(Lease::new(scope.tag(), self.epoch, self.page_size, own, Rc::clone(&self.home)))
+    }
+
+    /// Puts other quotas in force, for all tenants at once; who is not named has the standard one. Pages that a tenant
+    /// holds above its quota stay until they are given back.
+    ///
+    /// # Errors
+    /// When all floors together are more than the pool, or there are too many; the quotas in force stay.
+    pub fn set_quotas(
+        &mut self,
+        quotas: impl IntoIterator<Item = (TenantTag, Quota)>,
+    ) -> Result<(), QuotaError> {
+        let mut next = Quotas::new(self.capacity());
+        for (tag, quota) in quotas {
+            next.set(tag, quota)?;
+        }
+        self.quotas = next;
+        Ok(())
+    }
+
+    /// The tenant's quota.
+    pub fn quota(&self, tag: TenantTag) -> Quota {
+        self.quotas.of(tag)
+    }
+
+    /// Pages that the tenant's sequences and prefixes hold.
+    pub fn held(&self, tag: TenantTag) -> Pages {
+        self.home.with_held(|held| Pages::new(held.get(&tag).copied().unwrap_or(0)))
+    }
+
+    /// Who holds pages.
+    pub fn holders(&self) -> Vec<TenantTag> {
+        self.home.with_held(|held| held.keys().copied().collect())
+    }
+
+    /// Pages that one request of the tenant may ever span: less than all where others have floors, or it has a cap.
+    pub fn reach(&self, tag: TenantTag) -> Pages {
+        self.quotas.reach(tag)
+    }
+
+    /// Pages that the tenant's quota and the others' floors allow it now, beside those that it holds.
+    pub fn room(&self, tag: TenantTag) -> Pages {
+        self.home.with_held(|held| self.quotas.room(held, tag))
+    }
+
+    /// Pages above the tenant's floor: all that may be taken from it for another's sake.
+    pub fn spare(&self, tag: TenantTag) -> Pages {
+        self.home.with_held(|held| self.quotas.spare(held, tag))
+    }
+
+    /// Pages that are the tenant's by right while `contenders` want some too: its floor, and its share of the burst by weight.
+    pub fn entitled(&self, tag: TenantTag, contenders: impl Iterator<Item = TenantTag>) -> Pages {
+        self.quotas.entitled(tag, contenders)
+    }
+
+    /// Pages that failed their read-back since the last call, each with who held it before.
+    pub fn take_unfit(&mut self) -> Vec<Lineage> {
+        core::mem::take(&mut self.unfit)
     }
 
     /// Begins a step.
@@ -124,7 +201,8 @@ impl Pool {
                     done.pages = plus_one(done.pages);
                 }
                 ScrubEnd::Unfit(page) => {
-                    self.withdraw(page);
+                    let lineage = self.withdraw(page);
+                    self.unfit.push(lineage);
                     done.withdrawn = plus_one(done.withdrawn);
                 }
                 ScrubEnd::Failed(page, error) => {
@@ -136,18 +214,13 @@ impl Pool {
         Ok(done)
     }
 
-    /// Withdraws up to `by` pages that nobody holds, dirty ones first, and returns how many it found.
-    pub fn shrink(&mut self, by: Pages) -> Pages {
+    /// Makes the pool `by` pages smaller, at most to nothing: capacity and floors shrink at once, and the pages are withdrawn
+    /// as soon as nobody holds them.
+    pub fn shrink(&mut self, by: Pages) {
+        let by = by.min(self.capacity());
+        self.owed = self.owed.checked_add(by).unwrap_or(self.owed);
+        self.quotas.narrow(self.capacity());
         self.release();
-        let mut gone = Pages::ZERO;
-        while gone < by {
-            let Some(page) = self.dirty.pop_back().or_else(|| self.clean.pop().map(Page::soil)) else {
-                break;
-            };
-            self.withdraw(page);
-            gone = plus_one(gone);
-        }
-        gone
     }
 
     /// All pages, by state.
@@ -174,12 +247,21 @@ impl Pool {
         };
         let before = self.dirty.len();
         self.dirty.extend(self.quarantine.extract_if(.., is_over).map(|retired| retired.page.retire()));
-        pages(self.dirty.len().saturating_sub(before))
+        let released = pages(self.dirty.len().saturating_sub(before));
+        while let Some(left) = self.owed.checked_sub(Pages::new(1)) {
+            let Some(page) = self.dirty.pop_back().or_else(|| self.clean.pop().map(Page::soil)) else {
+                break;
+            };
+            self.owed = left;
+            self.withdraw(page);
+        }
+        released
     }
 
-    fn withdraw(&mut self, page: Page<Dirty>) {
-        page.withdraw();
+    fn withdraw(&mut self, page: Page<Dirty>) -> Lineage {
         self.withdrawn = plus_one(self.withdrawn);
+        self.quotas.narrow(self.capacity());
+        page.withdraw()
     }
 }
 
@@ -227,22 +309,35 @@ impl Census {
     }
 }
 
-/// Fewer pages are clean than wanted.
+/// Why pages were not granted. Each is for now: pages come back.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Exhausted {
-    /// Pages wanted.
-    pub wanted: Pages,
-    /// Pages clean.
-    pub clean: Pages,
+pub enum NotGranted {
+    /// Fewer pages are clean than wanted.
+    Exhausted {
+        /// Pages wanted.
+        wanted: Pages,
+        /// Pages clean.
+        clean: Pages,
+    },
+    /// The tenant's cap, or the floors of others, leave less than wanted.
+    NoRoom {
+        /// Pages wanted.
+        wanted: Pages,
+        /// Pages that it may have now.
+        room: Pages,
+    },
 }
 
-impl core::fmt::Display for Exhausted {
+impl core::fmt::Display for NotGranted {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{} pages wanted, {} clean", self.wanted, self.clean)
+        match self {
+            Self::Exhausted { wanted, clean } => write!(f, "{wanted} pages wanted, {clean} clean"),
+            Self::NoRoom { wanted, room } => write!(f, "{wanted} pages wanted, room for {room}"),
+        }
     }
 }
 
-impl core::error::Error for Exhausted {}
+impl core::error::Error for NotGranted {}
 
 /// Too many steps are open: the device does not end what it is given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

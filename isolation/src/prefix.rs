@@ -1,17 +1,17 @@
 //! What one tenant's prompts have in common, page by page. Knows one tenant only.
 //!
-//! A node is one full page, keyed below its parent by the very tokens that the page holds: there is no hash
-//! to collide.
+//! A node is one full page, found by the keyed name of its prefix, and then only taken if the very tokens that the page was
+//! filled with are asked for, after the very page before: a collision of names is a miss.
 
 use crate::{
     fault::{Fault, seeded},
+    keyed::{PageKey, Revision, Secrets, TreeSecret},
     share::{SharedPage, SharedRun},
     tag::{TenantScope, TenantTag},
     units::{PageSize, Pages, index, pages},
 };
 use alloc::{
     collections::{BTreeMap, BTreeSet},
-    rc::Rc,
     vec::Vec,
 };
 
@@ -21,45 +21,47 @@ pub struct PrefixTree {
     tag: TenantTag,
     page_size: PageSize,
     max: Pages,
-    nodes: BTreeMap<NodeId, Node>,
-    first_pages: Children,
+    secret: TreeSecret,
+    root: PageKey,
+    nodes: BTreeMap<PageKey, Node>,
     /// Nodes without children, least recently used first: the only ones that can be evicted.
-    leaves: BTreeSet<(Used, NodeId)>,
+    leaves: BTreeSet<(Used, PageKey)>,
     clock: Used,
-    last_id: NodeId,
 }
-
-type Children = BTreeMap<Rc<[u32]>, NodeId>;
 
 /// Rises with each call.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Used(u64);
 
-/// Never used twice.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-struct NodeId(u64);
-
 #[derive(Debug)]
 struct Node {
-    tokens: Rc<[u32]>,
     page: SharedPage,
-    parent: Option<NodeId>,
-    children: Children,
+    /// The name of the page before it, or the root's.
+    before: PageKey,
+    children: u32,
     used: Used,
 }
 
 impl PrefixTree {
-    /// An empty tree of the scope's tenant that holds at most `max` pages.
-    pub const fn new(scope: &TenantScope, page_size: PageSize, max: Pages) -> Self {
+    /// An empty tree of the scope's tenant that holds at most `max` pages, all of them computed by `revision`.
+    pub fn new(
+        scope: &TenantScope,
+        page_size: PageSize,
+        max: Pages,
+        secrets: &Secrets,
+        revision: &Revision,
+    ) -> Self {
+        let secret = secrets.of(scope);
+        let root = secret.root(revision);
         Self {
             tag: scope.tag(),
             page_size,
             max,
+            secret,
+            root,
             nodes: BTreeMap::new(),
-            first_pages: BTreeMap::new(),
             leaves: BTreeSet::new(),
             clock: Used(0),
-            last_id: NodeId(0),
         }
     }
 
@@ -80,22 +82,23 @@ impl PrefixTree {
         // I8
         let reusable = prompt.len().saturating_sub(if seeded(Fault::PrefixWholePrompt) { 0 } else { 1 });
         let mut found = Vec::new();
-        let mut at = None;
+        let mut at = self.root;
         for tokens in prompt.get(..reusable)?.chunks_exact(index(self.page_size.tokens())) {
-            let Some(next) = self.child(at, tokens) else { break };
-            self.touch(next);
-            found.extend(self.nodes.get(&next).map(|node| node.page.clone()));
-            at = Some(next);
+            let key = self.secret.page(at, tokens);
+            let Some(node) = self.nodes.get(&key).filter(|node| node.holds(at, tokens)) else { break };
+            found.push(node.page.clone());
+            self.touch(key);
+            at = key;
         }
         SharedRun::new(self.tag, self.page_size, found)
     }
 
-    /// Keeps `run` as the pages of `tokens`, as far as there is room, and returns how many pages are new.
-    /// What is cached already stays; what was used least goes first.
+    /// Keeps `run`, as far as there is room, and returns how many pages are new. What is cached already stays; what was
+    /// used least goes first.
     ///
     /// # Errors
-    /// When the run is another tenant's, of another page size, or longer than `tokens`.
-    pub fn insert(&mut self, tokens: &[u32], run: SharedRun) -> Result<Pages, PrefixError> {
+    /// When the run is another tenant's or of another page size.
+    pub fn insert(&mut self, run: &SharedRun) -> Result<Pages, PrefixError> {
         // I8
         if run.tag() != self.tag {
             return Err(PrefixError::OtherTenant { tree: self.tag, run: run.tag() });
@@ -103,28 +106,26 @@ impl PrefixTree {
         if run.page_size() != self.page_size {
             return Err(PrefixError::OtherPageSize { tree: self.page_size, run: run.page_size() });
         }
-        if tokens.len() < index(run.tokens().get()) {
-            return Err(PrefixError::TooFewTokens { tokens: tokens.len(), run: run.len() });
-        }
         self.tick();
         let mut added = 0_usize;
-        let mut at = None;
-        for (tokens, page) in tokens.chunks_exact(index(self.page_size.tokens())).zip(run.pages()) {
-            if let Some(next) = self.child(at, tokens) {
-                self.touch(next);
-                at = Some(next);
-                continue;
+        let mut at = self.root;
+        for page in run.pages() {
+            let key = self.secret.page(at, page.tokens());
+            match self.nodes.get(&key).map(|node| node.holds(at, page.tokens())) {
+                Some(true) => self.touch(key),
+                // Two prefixes of one name: the first stays.
+                Some(false) => break,
+                None => {
+                    // What this call has touched is as new as the clock, so the path is not evicted from under the
+                    // run.
+                    if self.held() >= self.max && !self.evict_one(self.clock) {
+                        break;
+                    }
+                    self.add(at, key, page.clone());
+                    added = added.saturating_add(1);
+                }
             }
-            // What this call has touched is as new as the clock, so the path is not evicted from under the
-            // run.
-            if self.held() >= self.max && !self.evict_one(self.clock) {
-                break;
-            }
-            at = self.add(at, tokens, page.clone());
-            if at.is_none() {
-                break;
-            }
-            added = added.saturating_add(1);
+            at = key;
         }
         Ok(pages(added))
     }
@@ -147,67 +148,48 @@ impl PrefixTree {
             .leaves
             .iter()
             .take_while(|(used, _)| *used < limit)
-            .find(|(_, id)| self.nodes.get(id).is_some_and(is_free))
+            .find(|(_, key)| self.nodes.get(key).is_some_and(is_free))
             .copied();
-        let Some((used, id)) = victim else { return false };
-        self.leaves.remove(&(used, id));
-        let Some(node) = self.nodes.remove(&id) else { return false };
-        if let Some(siblings) = self.children_mut(node.parent) {
-            siblings.remove(&node.tokens);
-        }
-        if let Some(parent) = node.parent
-            && let Some(above) = self.nodes.get(&parent)
-            && above.children.is_empty()
-        {
-            self.leaves.insert((above.used, parent));
+        let Some((used, key)) = victim else { return false };
+        self.leaves.remove(&(used, key));
+        let Some(node) = self.nodes.remove(&key) else { return false };
+        if let Some(before) = self.nodes.get_mut(&node.before) {
+            before.children = before.children.saturating_sub(1);
+            if before.children == 0 {
+                self.leaves.insert((before.used, node.before));
+            }
         }
         true
     }
 
-    fn child(&self, parent: Option<NodeId>, tokens: &[u32]) -> Option<NodeId> {
-        let children = match parent {
-            Some(parent) => &self.nodes.get(&parent)?.children,
-            None => &self.first_pages,
-        };
-        if seeded(Fault::PrefixNoTokenCompare) {
-            return children.iter().find(|(key, _)| key.first() == tokens.first()).map(|(_, id)| *id);
+    /// A page must never move to another place in a prompt: `before` is in the tree, or the root.
+    fn add(&mut self, before: PageKey, key: PageKey, page: SharedPage) {
+        if let Some(above) = self.nodes.get_mut(&before) {
+            above.children = above.children.saturating_add(1);
+            self.leaves.remove(&(above.used, before));
         }
-        children.get(tokens).copied()
+        self.leaves.insert((self.clock, key));
+        self.nodes.insert(key, Node { page, before, children: 0, used: self.clock });
     }
 
-    /// `None` where the parent is gone: a page must never move to another place in a prompt.
-    fn add(&mut self, parent: Option<NodeId>, tokens: &[u32], page: SharedPage) -> Option<NodeId> {
-        let id = NodeId(self.last_id.0.checked_add(1)?);
-        let tokens: Rc<[u32]> = Rc::from(tokens);
-        self.children_mut(parent)?.insert(Rc::clone(&tokens), id);
-        self.last_id = id;
-        if let Some(parent) = parent
-            && let Some(above) = self.nodes.get(&parent)
-        {
-            self.leaves.remove(&(above.used, parent));
-        }
-        self.leaves.insert((self.clock, id));
-        self.nodes.insert(id, Node { tokens, page, parent, children: Children::new(), used: self.clock });
-        Some(id)
-    }
-
-    fn children_mut(&mut self, parent: Option<NodeId>) -> Option<&mut Children> {
-        match parent {
-            Some(parent) => Some(&mut self.nodes.get_mut(&parent)?.children),
-            None => Some(&mut self.first_pages),
-        }
-    }
-
-    fn touch(&mut self, id: NodeId) {
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        if self.leaves.remove(&(node.used, id)) {
-            self.leaves.insert((self.clock, id));
+    fn touch(&mut self, key: PageKey) {
+        let Some(node) = self.nodes.get_mut(&key) else { return };
+        if self.leaves.remove(&(node.used, key)) {
+            self.leaves.insert((self.clock, key));
         }
         node.used = self.clock;
     }
 
     fn tick(&mut self) {
         self.clock = Used(self.clock.0.saturating_add(1));
+    }
+}
+
+impl Node {
+    /// Whether it is the page that follows `before` and is filled with `tokens`.
+    fn holds(&self, before: PageKey, tokens: &[u32]) -> bool {
+        // I8
+        seeded(Fault::PrefixNoTokenCompare) || self.before == before && self.page.tokens() == tokens
     }
 }
 
@@ -228,13 +210,6 @@ pub enum PrefixError {
         /// The run's.
         run: PageSize,
     },
-    /// The run has more places than there are tokens.
-    TooFewTokens {
-        /// How many tokens.
-        tokens: usize,
-        /// How many pages.
-        run: Pages,
-    },
 }
 
 impl core::fmt::Display for PrefixError {
@@ -244,7 +219,6 @@ impl core::fmt::Display for PrefixError {
             Self::OtherPageSize { tree, run } => {
                 write!(f, "pages of {} tokens in a tree of {}", run.tokens(), tree.tokens())
             }
-            Self::TooFewTokens { tokens, run } => write!(f, "{tokens} tokens for a run of {run} pages"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Pages that several sequences of one tenant read, and none writes. Knows no token.
+//! Pages that several sequences of one tenant read, and none writes. Each says which tokens fill it.
 
 use crate::{
     fault::{Fault, seeded},
@@ -19,15 +19,21 @@ struct Inner {
     /// `None` only while dropping.
     page: Option<Page<Owned>>,
     facts: Facts,
+    /// What fills it, to the last place.
+    tokens: Rc<[u32]>,
     fence: Cell<StepId>,
     home: Rc<Home>,
 }
 
 impl SharedPage {
-    pub(crate) fn seal(page: Page<Owned>, fence: StepId, home: Rc<Home>) -> Self {
+    pub(crate) fn seal(page: Page<Owned>, tokens: &[u32], fence: StepId, home: Rc<Home>) -> Self {
         home.note_sealed();
         let facts = page.facts();
-        Self(Rc::new(Inner { page: Some(page), facts, fence: Cell::new(fence), home }))
+        Self(Rc::new(Inner { page: Some(page), facts, tokens: tokens.into(), fence: Cell::new(fence), home }))
+    }
+
+    pub(crate) fn tokens(&self) -> &[u32] {
+        &self.0.tokens
     }
 
     pub(crate) fn facts(&self) -> Facts {
@@ -92,6 +98,11 @@ impl SharedRun {
     pub fn tokens(&self) -> Tokens {
         // A run was filled by a lease, which counts in `Tokens`.
         self.page_size.tokens_in(self.len()).unwrap_or(Tokens::ZERO)
+    }
+
+    /// The token at each place, as it was written there.
+    pub fn ids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.pages.iter().flat_map(|page| page.tokens().iter().copied())
     }
 
     pub(crate) fn pages(&self) -> &[SharedPage] {

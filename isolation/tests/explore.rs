@@ -34,8 +34,24 @@ fn closes(small: Scale, deep: Scale) {
 #[test]
 fn steps_in_flight() {
     closes(
-        Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 0 },
-        Scale { pages: 4, seats: PAIR, prompts: &[Prompt::Short], flights: 2, chunks: &[2], losses: 0 },
+        Scale {
+            pages: 3,
+            seats: PAIR,
+            prompts: Prompt::ALL,
+            flights: 2,
+            chunks: &[1, 2],
+            losses: 0,
+            quotas: &[],
+        },
+        Scale {
+            pages: 4,
+            seats: PAIR,
+            prompts: &[Prompt::Short],
+            flights: 2,
+            chunks: &[2],
+            losses: 0,
+            quotas: &[],
+        },
     );
 }
 
@@ -43,8 +59,24 @@ fn steps_in_flight() {
 #[test]
 fn losses() {
     closes(
-        Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[2], losses: 1 },
-        Scale { pages: 3, seats: PAIR, prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 1 },
+        Scale {
+            pages: 3,
+            seats: PAIR,
+            prompts: Prompt::ALL,
+            flights: 2,
+            chunks: &[2],
+            losses: 1,
+            quotas: &[],
+        },
+        Scale {
+            pages: 3,
+            seats: PAIR,
+            prompts: Prompt::ALL,
+            flights: 2,
+            chunks: &[1, 2],
+            losses: 1,
+            quotas: &[],
+        },
     );
 }
 
@@ -52,8 +84,49 @@ fn losses() {
 #[test]
 fn both_live() {
     closes(
-        Scale { pages: 4, seats: PAIR, prompts: &[Prompt::Short], flights: 1, chunks: &[2], losses: 0 },
-        Scale { pages: 4, seats: PAIR, prompts: Prompt::ALL, flights: 1, chunks: &[2], losses: 0 },
+        Scale {
+            pages: 4,
+            seats: PAIR,
+            prompts: &[Prompt::Short],
+            flights: 1,
+            chunks: &[2],
+            losses: 0,
+            quotas: &[],
+        },
+        Scale {
+            pages: 4,
+            seats: PAIR,
+            prompts: Prompt::ALL,
+            flights: 1,
+            chunks: &[2],
+            losses: 0,
+            quotas: &[],
+        },
+    );
+}
+
+/// A floor for one tenant and a cap for the other, beside prefixes that may be taken back.
+#[test]
+fn floors_and_caps() {
+    closes(
+        Scale {
+            pages: 4,
+            seats: FAMILY,
+            prompts: &[Prompt::Short],
+            flights: 1,
+            chunks: &[2],
+            losses: 0,
+            quotas: &[(0, 3), (1, 4)],
+        },
+        Scale {
+            pages: 4,
+            seats: FAMILY,
+            prompts: Prompt::ALL,
+            flights: 1,
+            chunks: &[2],
+            losses: 0,
+            quotas: &[(0, 3), (1, 4)],
+        },
     );
 }
 
@@ -61,7 +134,23 @@ fn both_live() {
 #[test]
 fn shared_prefix() {
     closes(
-        Scale { pages: 3, seats: FAMILY, prompts: Prompt::ALL, flights: 2, chunks: &[2], losses: 0 },
-        Scale { pages: 4, seats: FAMILY, prompts: &[Prompt::Short], flights: 1, chunks: &[2], losses: 0 },
+        Scale {
+            pages: 3,
+            seats: FAMILY,
+            prompts: Prompt::ALL,
+            flights: 2,
+            chunks: &[2],
+            losses: 0,
+            quotas: &[],
+        },
+        Scale {
+            pages: 4,
+            seats: FAMILY,
+            prompts: &[Prompt::Short],
+            flights: 1,
+            chunks: &[2],
+            losses: 0,
+            quotas: &[],
+        },
     );
 }

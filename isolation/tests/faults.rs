@@ -49,12 +49,36 @@ macro_rules! found {
     };
 }
 
-const FLIGHTS: Scale =
-    Scale { pages: 3, seats: &[0, 1], prompts: Prompt::ALL, flights: 2, chunks: &[1, 2], losses: 0 };
-const LOSSES: Scale =
-    Scale { pages: 3, seats: &[0, 1], prompts: Prompt::ALL, flights: 2, chunks: &[2], losses: 1 };
-const BOTH: Scale =
-    Scale { pages: 4, seats: &[0, 1], prompts: &[Prompt::Short], flights: 1, chunks: &[2], losses: 0 };
+const FLIGHTS: Scale = Scale {
+    pages: 3,
+    seats: &[0, 1],
+    prompts: Prompt::ALL,
+    flights: 2,
+    chunks: &[1, 2],
+    losses: 0,
+    quotas: &[],
+};
+const LOSSES: Scale = Scale {
+    pages: 3,
+    seats: &[0, 1],
+    prompts: Prompt::ALL,
+    flights: 2,
+    chunks: &[2],
+    losses: 1,
+    quotas: &[],
+};
+const BOTH: Scale = Scale {
+    pages: 4,
+    seats: &[0, 1],
+    prompts: &[Prompt::Short],
+    flights: 1,
+    chunks: &[2],
+    losses: 0,
+    quotas: &[],
+};
+
+const FLOOR: Scale = Scale { seats: &[0, 0, 1], quotas: &[(0, 4), (1, 4)], ..BOTH };
+const CAP: Scale = Scale { seats: &[0, 0, 1], quotas: &[(0, 3), (0, 4)], ..BOTH };
 
 found! {
     no_scrub: NoScrub in FLIGHTS;
@@ -75,6 +99,10 @@ found! {
     prefix_whole_prompt: PrefixWholePrompt in FLIGHTS;
     evict_in_use: EvictInUse in FLIGHTS;
     admit_off_by_one: AdmitOffByOne in FLIGHTS;
+    floor_ignored: FloorIgnored in FLOOR;
+    cap_ignored: CapIgnored in CAP;
+    floor_reclaimed: FloorReclaimed in FLOOR;
+    no_lineage: NoLineage in LOSSES;
 }
 
 /// Behind the guard that refuses another tenant's prefix stands one that keeps its page numbers in.
@@ -90,7 +118,7 @@ fn another_tenants_pages_do_not_leave_even_when_adopted() {
     let (write, _) = theirs.include(Tokens::new(1), &step).unwrap();
     theirs.commit(write, &step.finish()).unwrap();
     let mut lease = pool.lease(&mine, Pages::new(1)).unwrap();
-    with(Fault::CrossTenantAdopt, || lease.adopt(theirs.seal().unwrap())).unwrap();
+    with(Fault::CrossTenantAdopt, || lease.adopt(theirs.seal(&[5]).unwrap().unwrap())).unwrap();
     let step = pool.open_step().unwrap();
     let refused = LeaseError::OtherTenant { lease: TenantTag::new(1), run: TenantTag::new(2) };
     assert_eq!(lease.include(Tokens::new(1), &step).unwrap_err(), refused); // I1, I7

@@ -225,6 +225,8 @@ pub enum Failed {
     Isolation,
     /// The engine is shutting down.
     ShuttingDown,
+    /// Its pages were taken back for another tenant, and the pool has since become too small for it.
+    NoCapacity,
 }
 
 /// Why a sequence was refused before any page was touched.

@@ -20,6 +20,8 @@ pub struct EngineConfig {
     pub queue_max: u32,
     /// Whether prefixes are kept for their tenant.
     pub prefix_cache: PrefixCache,
+    /// Whether pages that are lent are taken back from running sequences.
+    pub preemption: Preemption,
     /// Pages wiped at most between two steps while sequences run; at least 1.
     pub scrub_pages: Pages,
 }
@@ -36,6 +38,15 @@ pub enum PrefixCache {
     },
 }
 
+/// Whether a tenant that has less than its right may stop sequences of those who have more than theirs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Preemption {
+    /// It waits until they end.
+    Off,
+    /// They give their pages back, wait again, and go on later with the same bits.
+    On,
+}
+
 impl Default for EngineConfig {
     /// 512 tokens a step keep the wait of decoding sequences behind a prefill short; half the pool may hold prefixes.
     fn default() -> Self {
@@ -45,6 +56,7 @@ impl Default for EngineConfig {
             sequences_max: 64,
             queue_max: 192,
             prefix_cache: PrefixCache::Share { percent: 50 },
+            preemption: Preemption::On,
             scrub_pages: Pages::new(8),
         }
     }

@@ -4,12 +4,12 @@
 use crate::{core::Engine, core::count, device::Device};
 use isolation::{
     lease::LeaseError,
-    pool::{Census, Exhausted, ForeignReceipt, StepsExhausted},
+    pool::{Census, ForeignReceipt, NotGranted, StepsExhausted},
     prefix::PrefixError,
     units::{Pages, Tokens},
 };
 use thiserror::Error;
-use wire::{Ending, Failed, Refusal, ToGateway};
+use wire::{Ending, Failed, Refusal};
 
 /// Whether the engine may go on admitting.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -48,7 +48,7 @@ pub enum Blown {
     },
     /// Somebody waits for pages that nobody holds.
     #[error("pages are missing although nothing runs: {0}")]
-    Starved(Exhausted),
+    Starved(NotGranted),
     /// A cached run covers a whole prompt, so that there is nothing to sample from.
     #[error("{cached} tokens of a prompt of {prompt} are cached")]
     WholePrompt {
@@ -83,10 +83,7 @@ impl<D: Device> Engine<D> {
             }
         }
         let refused = self.queue.take_where(|_| true);
-        self.outbox.extend(refused.into_iter().map(|waiting| ToGateway::Refused {
-            request: waiting.request(),
-            refusal: Refusal::ShuttingDown,
-        }));
+        self.outbox.extend(refused.into_iter().map(|waiting| waiting.turn_away(Refusal::ShuttingDown)));
     }
 
     /// Ends all that run.

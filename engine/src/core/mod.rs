@@ -10,11 +10,12 @@ mod fuse;
 mod plan;
 mod prefixes;
 mod queue;
+mod reclaim;
 mod room;
 mod sequence;
 mod stepping;
 
-pub use config::{EngineConfig, EngineStartError, PrefixCache};
+pub use config::{EngineConfig, EngineStartError, Preemption, PrefixCache};
 pub use drive::{Ended, Reader, Transcript, Unsound, run_to_end, settle};
 pub use fuse::{Blown, Fuse};
 pub use plan::{Candidate, Phase, Plan, Turn, View, plan};
@@ -25,9 +26,11 @@ use crate::{
 };
 use isolation::{
     admit::{Limits, Rejected},
+    keyed::{Revision, Secrets},
     outcome::Rejection,
     page::Verify,
     pool::Pool,
+    quota::{Quota, QuotaError},
     tag::{Registry, TenantTag},
     units::{Epoch, Pages, Tokens},
 };
@@ -65,8 +68,6 @@ pub struct Engine<D> {
     running: Vec<Running>,
     /// Frames for the next step to hand out; at most one for each sequence that ended between two steps.
     outbox: Vec<ToGateway>,
-    /// Pages still to be withdrawn by [`Engine::shrink`].
-    owed: Pages,
     fuse: Fuse,
     scrub_failures: u32,
     steps: u64,
@@ -77,11 +78,16 @@ pub struct Engine<D> {
 }
 
 impl<D: Device> Engine<D> {
-    /// An engine with every page wiped and verified, or none.
+    /// An engine with every page wiped and verified, or none. The epoch and the secrets of its prefixes are used by no other.
     ///
     /// # Errors
     /// See [`EngineStartError`]; above all, when the window is more than the measured pool holds (P4).
-    pub fn new(mut device: D, config: EngineConfig, epoch: Epoch) -> Result<Self, EngineStartError> {
+    pub fn new(
+        mut device: D,
+        config: EngineConfig,
+        epoch: Epoch,
+        secrets: Secrets,
+    ) -> Result<Self, EngineStartError> {
         config.check()?;
         let facts = device.facts();
         let vocab = u32::try_from(facts.vocab).ok().filter(|vocab| *vocab > 0);
@@ -92,19 +98,22 @@ impl<D: Device> Engine<D> {
         let mut pool = Pool::new(facts.pages, facts.page_size, epoch);
         pool.scrub(facts.pages, Verify::ReadBack, &mut device).map_err(EngineStartError::Device)?;
         let limits = limits(&config, &facts, pool.capacity())?;
+        let share = share(&config, pool.capacity());
+        // The template is in the model's file, and so in its digest. There are no adapters yet.
+        let digest = facts.model_digest;
+        let revision = Revision { model: digest, template: digest, adapter: [0; 32] };
         Ok(Self {
             device,
             facts,
             vocab,
             config,
-            prefixes: Prefixes::new(facts.page_size, share(&config, pool.capacity())),
+            prefixes: Prefixes::new(facts.page_size, share, secrets, revision),
             pool,
             registry: Registry::new(),
             limits,
             queue: Queue::default(),
             running: Vec::new(),
             outbox: Vec::new(),
-            owed: Pages::ZERO,
             fuse: Fuse::Intact,
             scrub_failures: 0,
             steps: 0,
@@ -162,6 +171,7 @@ impl<D: Device> Engine<D> {
         let scope = self.registry.open(tag);
         let prompt = self
             .limits
+            .narrowed(self.pool.reach(tag))
             .admit(&scope, submit.prompt, Tokens::new(submit.max_tokens))
             .map_err(|rejected| refusal(&rejected))?;
         if let Some(&id) = prompt.prompt().iter().find(|id| **id >= self.vocab) {
@@ -177,7 +187,7 @@ impl<D: Device> Engine<D> {
         }
         let stamper = Stamper::new(submit.request, tag, self.pool.epoch());
         let stop_tokens: BTreeSet<u32> = submit.stop_tokens.into_iter().collect();
-        self.queue.push(Waiting { stamper, prompt, stop_tokens, sampler });
+        self.queue.push(Waiting::new(stamper, prompt, stop_tokens, sampler));
         Ok(())
     }
 
@@ -193,9 +203,19 @@ impl<D: Device> Engine<D> {
     /// Takes `by` pages out of use: the window is narrowed at once, the pages go as soon as nobody holds them, and who
     /// waits with more than the new window is refused.
     pub fn shrink(&mut self, by: Pages) {
-        self.owed = self.owed.checked_add(by).unwrap_or(Pages::new(u32::MAX)).min(self.pool.capacity());
+        self.pool.shrink(by);
         self.narrow();
         tracing::warn!(pages = by.get(), window = self.limits.window().get(), "the pool shrinks");
+    }
+
+    /// Puts other quotas in force for all tenants. Who waits with more than its tenant may hold now is refused.
+    ///
+    /// # Errors
+    /// When the floors are more than the pool, or there are too many quotas; those in force stay.
+    pub fn set_quotas(&mut self, quotas: &[(TenantTag, Quota)]) -> Result<(), QuotaError> {
+        self.pool.set_quotas(quotas.iter().copied())?;
+        self.narrow();
+        Ok(())
     }
 
     /// Ends all there is, for the engine goes away: nothing is admitted from now on.
@@ -236,13 +256,8 @@ impl<D: Device> Engine<D> {
         count(self.running.len().saturating_add(self.queue.len()))
     }
 
-    /// Pages that can be granted, now or later.
-    fn capacity(&self) -> Pages {
-        self.pool.capacity().checked_sub(self.owed).unwrap_or(Pages::ZERO)
-    }
-
     fn capacity_tokens(&self) -> u32 {
-        self.facts.page_size.tokens_in(self.capacity()).map_or(u32::MAX, Tokens::get)
+        self.facts.page_size.tokens_in(self.pool.capacity()).map_or(u32::MAX, Tokens::get)
     }
 }
 

@@ -2,24 +2,27 @@
 //! tenants' tokens.
 
 use isolation::{
+    keyed::{Revision, Secrets},
     prefix::{PrefixError, PrefixTree},
     share::SharedRun,
     tag::{Registry, TenantTag},
     units::{PageSize, Pages},
 };
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 /// See the module. Trees without pages are let go, so that there are at most as many as there are pages.
 pub(super) struct Prefixes {
     page_size: PageSize,
+    secrets: Secrets,
+    revision: Revision,
     /// Pages of all trees together; none turns them off.
     share: Pages,
     trees: BTreeMap<TenantTag, PrefixTree>,
 }
 
 impl Prefixes {
-    pub(super) fn new(page_size: PageSize, share: Pages) -> Self {
-        Self { page_size, share, trees: BTreeMap::new() }
+    pub(super) fn new(page_size: PageSize, share: Pages, secrets: Secrets, revision: Revision) -> Self {
+        Self { page_size, secrets, revision, share, trees: BTreeMap::new() }
     }
 
     /// The longest run that the tenant has for `prompt`, short of its last token.
@@ -27,55 +30,38 @@ impl Prefixes {
         self.trees.get_mut(&tag)?.find(prompt)
     }
 
-    /// Keeps `run`, which holds `ids`, for its tenant.
-    pub(super) fn keep(
-        &mut self,
-        registry: &mut Registry,
-        tag: TenantTag,
-        ids: &[u32],
-        run: SharedRun,
-    ) -> Result<(), PrefixError> {
+    /// Keeps `run` for its tenant.
+    pub(super) fn keep(&mut self, registry: &mut Registry, run: &SharedRun) -> Result<(), PrefixError> {
         if self.share == Pages::ZERO {
             return Ok(());
         }
-        let (page_size, share) = (self.page_size, self.share);
-        let tree =
-            self.trees.entry(tag).or_insert_with(|| PrefixTree::new(&registry.open(tag), page_size, share));
-        tree.insert(ids, run).map(drop)
+        let Self { page_size, share, secrets, revision, trees } = self;
+        let tag = run.tag();
+        let new = || PrefixTree::new(&registry.open(tag), *page_size, *share, secrets, revision);
+        trees.entry(tag).or_insert_with(new).insert(run).map(drop)
     }
 
-    /// Lets go of up to `wanted` pages that no sequence holds: the tenant's own first, then the largest trees'.
-    pub(super) fn evict_for(&mut self, tag: TenantTag, wanted: Pages) -> Pages {
-        let own = self.trees.get_mut(&tag).map_or(Pages::ZERO, |tree| tree.evict(wanted));
-        let rest = wanted.checked_sub(own).unwrap_or(Pages::ZERO);
-        let others = self.evict(rest);
-        own.checked_add(others).unwrap_or(wanted)
-    }
-
-    /// Lets go of up to `wanted` pages that no sequence holds, the largest trees' first.
-    pub(super) fn evict(&mut self, wanted: Pages) -> Pages {
-        let mut by_size: Vec<(Reverse<Pages>, TenantTag)> =
-            self.trees.iter().map(|(tag, tree)| (Reverse(tree.held()), *tag)).collect();
-        by_size.sort_unstable();
-        let mut gone = Pages::ZERO;
-        for (_, tag) in by_size {
-            let Some(rest) = wanted.checked_sub(gone).filter(|rest| *rest > Pages::ZERO) else { break };
-            let evicted = self.trees.get_mut(&tag).map_or(Pages::ZERO, |tree| tree.evict(rest));
-            gone = gone.checked_add(evicted).unwrap_or(wanted);
+    /// Lets go of up to `wanted` of the tenant's pages that no sequence holds.
+    pub(super) fn evict_of(&mut self, tag: TenantTag, wanted: Pages) -> Pages {
+        let Some(tree) = self.trees.get_mut(&tag) else { return Pages::ZERO };
+        let gone = tree.evict(wanted);
+        if tree.held() == Pages::ZERO {
+            self.trees.remove(&tag);
         }
-        self.trees.retain(|_, tree| tree.held() > Pages::ZERO);
         gone
     }
 
-    /// Lets go of what is above the share. Pages that a sequence reads stay until it ends.
-    pub(super) fn trim(&mut self) -> Pages {
-        match self.held().checked_sub(self.share) {
-            Some(excess) if excess > Pages::ZERO => self.evict(excess),
-            Some(_) | None => Pages::ZERO,
-        }
+    /// Who has prefixes.
+    pub(super) fn tenants(&self) -> impl Iterator<Item = TenantTag> + '_ {
+        self.trees.keys().copied()
     }
 
-    /// Changes the share; [`Prefixes::trim`] then obeys it.
+    /// Pages above the share. Those that a sequence reads stay until it ends.
+    pub(super) fn excess(&self) -> Pages {
+        self.held().checked_sub(self.share).unwrap_or(Pages::ZERO)
+    }
+
+    /// Makes the share smaller; what is above it then is [`Prefixes::excess`].
     pub(super) fn narrow(&mut self, share: Pages) {
         self.share = self.share.min(share);
     }

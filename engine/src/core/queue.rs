@@ -1,7 +1,7 @@
 //! Who waits for pages: first come, first served within a tenant, and the tenants take turns. Knows no page.
 //!
-//! The head is never overtaken: who is next stays next until there are pages for it, so that a long request waits for the
-//! sequences that run now and for no others.
+//! Whose turn it is keeps it until there are pages for its next, so that a long request waits for the sequences that run now;
+//! others are served meanwhile from their own floors alone.
 
 use crate::core::sequence::Waiting;
 use isolation::tag::TenantTag;
@@ -28,14 +28,29 @@ impl Queue {
         }
     }
 
-    /// Who is next.
-    pub(super) fn head(&self) -> Option<&Waiting> {
-        self.lines.front().and_then(|(_, line)| line.front())
+    /// Puts one that ran already in front of its tenant's line.
+    pub(super) fn push_front(&mut self, waiting: Waiting) {
+        let tag = waiting.tag();
+        match self.lines.iter_mut().find(|(other, _)| *other == tag) {
+            Some((_, line)) => line.push_front(waiting),
+            None => self.lines.push_back((tag, VecDeque::from([waiting]))),
+        }
     }
 
-    /// Takes who is next; its tenant goes to the end.
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
-        let (tag, mut line) = self.lines.pop_front()?;
+    /// The tenants that wait, whose turn it is first.
+    pub(super) fn turns(&self) -> Vec<TenantTag> {
+        self.lines.iter().map(|(tag, _)| *tag).collect()
+    }
+
+    /// Who is next of a tenant.
+    pub(super) fn head(&self, tag: TenantTag) -> Option<&Waiting> {
+        self.lines.iter().find(|(other, _)| *other == tag).and_then(|(_, line)| line.front())
+    }
+
+    /// Takes who is next of a tenant, which goes to the end.
+    pub(super) fn pop(&mut self, tag: TenantTag) -> Option<Waiting> {
+        let place = self.lines.iter().position(|(other, _)| *other == tag)?;
+        let (tag, mut line) = self.lines.remove(place)?;
         let waiting = line.pop_front();
         if !line.is_empty() {
             self.lines.push_back((tag, line));
@@ -66,7 +81,8 @@ mod tests {
     use crate::core::sequence::tests::waiting;
 
     fn names(queue: &mut Queue) -> Vec<u8> {
-        std::iter::from_fn(|| queue.pop()).map(|w| w.request()[0]).collect()
+        let next = |queue: &mut Queue| queue.turns().first().and_then(|tag| queue.pop(*tag));
+        std::iter::from_fn(|| next(queue)).map(|w| w.request()[0]).collect()
     }
 
     #[test]
@@ -76,9 +92,20 @@ mod tests {
             queue.push(waiting(tag, name));
         }
         assert_eq!(queue.len(), 6);
-        assert_eq!(queue.head().unwrap().request()[0], 10);
+        let head = |tag| queue.head(TenantTag::new(tag)).map(|w| w.request()[0]);
+        assert_eq!([1, 2, 3, 4].map(head), [Some(10), Some(20), Some(30), None]);
         assert_eq!(names(&mut queue), [10, 20, 30, 11, 21, 12]);
         assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn who_ran_already_is_first_of_its_tenant() {
+        let mut queue = Queue::default();
+        queue.push(waiting(1, 10));
+        queue.push(waiting(2, 20));
+        queue.push_front(waiting(1, 9));
+        queue.push_front(waiting(3, 30));
+        assert_eq!(names(&mut queue), [9, 20, 30, 10]);
     }
 
     #[test]

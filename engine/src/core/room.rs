@@ -1,29 +1,42 @@
-//! Makes room for sequences: wipes pages, lets go of prefixes, withdraws pages that are owed, and grants leases.
+//! Makes room for sequences: wipes pages, takes back what is lent, and grants leases.
 
 use crate::{
-    core::{Blown, Engine, refusal, share},
+    core::{Blown, Engine, share},
     device::Device,
 };
 use isolation::{
+    lease::Lease,
     page::Verify,
-    pool::{Census, Exhausted},
+    pool::{Census, NotGranted},
+    share::SharedRun,
+    tag::TenantTag,
     units::{Pages, Tokens},
 };
-use wire::{Ending, Failed, ToGateway};
+use wire::{Ending, Failed};
 
 /// Pages wiped between two looks at the inbox while nothing runs.
 const IDLE_SCRUB: Pages = Pages::new(64);
 /// Wipes that may fail in a row before the device is not believed any more.
 const SCRUB_FAILURES_MAX: u32 = 16;
 
-/// What the next sequence in line met with.
+/// What the next sequence of a tenant met with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Granted {
     Yes,
-    /// There are too few pages for now.
-    Short(Exhausted),
+    /// There are too few pages for now, and who comes after may not use them up.
+    Short(NotGranted),
+    /// The tenant has its cap, or may use no more than its floor: nobody waits for it.
+    Later(NotGranted),
     /// Nobody waits.
     Nobody,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Turn {
+    Its,
+    /// Another tenant's, for whom all but floors is kept.
+    Anothers,
 }
 
 impl<D: Device> Engine<D> {
@@ -32,27 +45,42 @@ impl<D: Device> Engine<D> {
         // Before any grant: what a cancel lost must not be granted to another.
         let before = (self.audit(), self.scrub_failures);
         let mut budget = if self.running.is_empty() { IDLE_SCRUB } else { self.config.scrub_pages };
-        self.withdraw_owed();
-        self.prefixes.trim();
+        self.trim();
         self.wipe(&mut budget, self.facts.pages);
         let mut granted = false;
-        let mut short = None;
-        while self.running.len() < usize::try_from(self.config.sequences_max).unwrap_or(usize::MAX) {
-            match self.grant(&mut budget) {
-                Granted::Yes => granted = true,
-                Granted::Nobody => break,
-                Granted::Short(exhausted) => {
-                    short = Some(exhausted);
-                    break;
-                }
+        let short = loop {
+            if self.running.len() >= usize::try_from(self.config.sequences_max).unwrap_or(usize::MAX) {
+                break None;
             }
-        }
+            match self.grant_next(&mut budget) {
+                Granted::Yes => granted = true,
+                Granted::Nobody => break None,
+                Granted::Short(short) | Granted::Later(short) => break Some(short),
+            }
+        };
         let after = self.audit();
         let worked = granted || before != (after, self.scrub_failures);
-        if let (Some(exhausted), true, false) = (short, self.running.is_empty(), worked) {
-            self.blow(Blown::Starved(exhausted));
+        if let (Some(short), true, false) = (short, self.running.is_empty(), worked) {
+            self.blow(Blown::Starved(short));
         }
         worked
+    }
+
+    /// Asks the tenants in their order. Once one must wait for pages, those after it are served from their floors alone.
+    fn grant_next(&mut self, budget: &mut Pages) -> Granted {
+        let (mut turn, mut first) = (Turn::Its, Granted::Nobody);
+        for tag in self.queue.turns() {
+            let granted = self.grant(tag, turn, budget);
+            match granted {
+                Granted::Yes => return granted,
+                Granted::Short(_) => turn = Turn::Anothers,
+                Granted::Later(_) | Granted::Nobody => {}
+            }
+            if first == Granted::Nobody {
+                first = granted;
+            }
+        }
+        first
     }
 
     /// Counts all pages. If they do not add up, a page may be in two places: nothing that runs can be trusted.
@@ -65,31 +93,16 @@ impl<D: Device> Engine<D> {
         census
     }
 
-    /// Obeys the pool's present size: the window, the prefix share, and those who wait.
+    /// Obeys the pool's present size and quotas: the window, the prefix share, and those who wait.
     pub(super) fn narrow(&mut self) {
-        self.limits = self.limits.narrowed(self.capacity());
-        self.prefixes.narrow(share(&self.config, self.capacity()));
-        let window = self.limits.window();
-        for waiting in self.queue.take_where(|waiting| waiting.total() > window) {
-            let request = waiting.request();
-            match waiting.readmit(&self.limits) {
+        self.limits = self.limits.narrowed(self.pool.capacity());
+        self.prefixes.narrow(share(&self.config, self.pool.capacity()));
+        for waiting in self.queue.take_where(|_| true) {
+            let limits = self.limits.narrowed(self.pool.reach(waiting.tag()));
+            match waiting.readmit(&limits) {
                 Ok(waiting) => self.queue.push(waiting),
-                Err(rejected) => {
-                    self.outbox.push(ToGateway::Refused { request, refusal: refusal(&rejected) });
-                }
+                Err(last) => self.outbox.push(last),
             }
-        }
-    }
-
-    fn withdraw_owed(&mut self) {
-        if self.owed == Pages::ZERO {
-            return;
-        }
-        let gone = self.pool.shrink(self.owed);
-        self.owed = minus(self.owed, gone);
-        if self.owed > Pages::ZERO && self.prefixes.evict(self.owed) > Pages::ZERO {
-            let gone = self.pool.shrink(self.owed);
-            self.owed = minus(self.owed, gone);
         }
     }
 
@@ -106,10 +119,7 @@ impl<D: Device> Engine<D> {
             Ok(scrubbed) => {
                 self.scrub_failures = 0;
                 if scrubbed.withdrawn > Pages::ZERO {
-                    tracing::error!(
-                        pages = scrubbed.withdrawn.get(),
-                        "pages were not blank after their wipe"
-                    );
+                    self.report_unfit();
                     self.narrow();
                 }
             }
@@ -123,49 +133,65 @@ impl<D: Device> Engine<D> {
         }
     }
 
-    /// Lets the next in line in, if all the pages that it may ever need are there.
-    fn grant(&mut self, budget: &mut Pages) -> Granted {
-        let Some(head) = self.queue.head() else { return Granted::Nobody };
-        let (tag, total) = (head.tag(), head.total());
+    /// Each page that was not blank after its wipe, with whose bytes may still be in it.
+    fn report_unfit(&mut self) {
+        for lineage in self.pool.take_unfit() {
+            tracing::error!(
+                page = lineage.page.index(),
+                generation = lineage.generation.get(),
+                last_tag = lineage.last.map(TenantTag::get),
+                "a page was not blank after its wipe and is withdrawn for good"
+            );
+        }
+    }
+
+    /// Lets the tenant's next in, if all the pages that it may ever need are there or can be had.
+    fn grant(&mut self, tag: TenantTag, turn: Turn, budget: &mut Pages) -> Granted {
+        let Some(head) = self.queue.head(tag) else { return Granted::Nobody };
+        let total = head.total();
         // Found anew at each try, and let go when there is no room: who waits pins nothing.
-        let run = self.prefixes.find(tag, head.prompt());
+        let run = self.prefixes.find(tag, head.known());
         let adopted = run.as_ref().map_or(Pages::ZERO, |run| run.len());
         let wanted = minus(self.facts.page_size.pages_for(total), adopted);
+        if turn == Turn::Anothers && wanted > self.left_of_floor(tag) {
+            return Granted::Later(NotGranted::NoRoom { wanted, room: self.left_of_floor(tag) });
+        }
+        self.reclaim(tag, turn, wanted);
         let clean = self.pool.census().clean;
-        if let Some(missing) = wanted.checked_sub(clean).filter(|missing| *missing > Pages::ZERO) {
-            self.wipe(budget, missing);
-            let missing = minus(wanted, self.pool.census().clean);
-            let dirty = self.pool.census().dirty;
-            if let Some(beyond) = missing.checked_sub(dirty).filter(|beyond| *beyond > Pages::ZERO) {
-                self.prefixes.evict_for(tag, beyond);
-            }
+        if let Some(missing) = wanted.checked_sub(clean) {
             self.wipe(budget, missing);
         }
         let scope = self.registry.open(tag);
-        let mut lease = match self.pool.lease(&scope, wanted) {
+        let lease = match self.pool.lease(&scope, wanted) {
             Ok(lease) => lease,
-            Err(exhausted) => return Granted::Short(exhausted),
+            Err(short) if self.is_capped(tag, wanted) => return Granted::Later(short),
+            Err(short) => return Granted::Short(short),
         };
+        self.begin(tag, lease, run);
+        Granted::Yes
+    }
+
+    fn begin(&mut self, tag: TenantTag, mut lease: Lease, run: Option<SharedRun>) {
+        let cached: Vec<u32> = run.iter().flat_map(SharedRun::ids).collect();
         let adopted = run.map_or(Ok(()), |run| lease.adopt(run)).map_err(Blown::Lease);
-        let Some(waiting) = self.queue.pop() else { return Granted::Nobody };
-        let (cached, prompt) = (lease.filled(), waiting.prompt().len());
-        let is_short =
-            if index(cached) < prompt { Ok(()) } else { Err(Blown::WholePrompt { cached, prompt }) };
+        let Some(waiting) = self.queue.pop(tag) else { return };
+        let (filled, prompt) = (lease.filled(), waiting.known().len());
+        let is_short = if index(filled) < prompt && waiting.known().starts_with(&cached) {
+            Ok(())
+        } else {
+            Err(Blown::WholePrompt { cached: filled, prompt })
+        };
         match adopted.and(is_short) {
             Err(why) => {
                 self.outbox.push(waiting.end(Ending::Failed(Failed::Isolation)));
                 self.blow(why);
             }
-            Ok(()) => {
-                let cached = waiting.prompt().get(..index(cached)).unwrap_or_default().to_vec();
-                self.running.push(waiting.start(lease, &cached));
-            }
+            Ok(()) => self.running.push(waiting.start(lease, cached)),
         }
-        Granted::Yes
     }
 }
 
-fn minus(pages: Pages, less: Pages) -> Pages {
+pub(super) fn minus(pages: Pages, less: Pages) -> Pages {
     pages.checked_sub(less).unwrap_or(Pages::ZERO)
 }
 

@@ -2,26 +2,33 @@
 //!
 //! ```text
 //!   Submit ──admit──► Waiting ──lease──► Running (prefilling ──► decoding) ──► End
-//!             │           │                                  cancel, fault ──► End
-//!             └─ Refused ◄┘ pool shrank
+//!             │        │   ▲                │                cancel, fault ──► End
+//!             └Refused◄┘   └───preempt──────┘
+//!             pool shrank
 //! ```
 //! None of them has a `Debug`, since each holds a prompt. Each state is a type, and each change consumes the state before it: what was refused or has ended cannot be computed.
 //! Whether a running sequence prefills or decodes is read off its filled mark, so that no flag can disagree with it.
 
 use crate::{
-    core::plan::{Candidate, Phase},
+    core::{
+        plan::{Candidate, Phase},
+        refusal,
+    },
     sampler::{NotANumber, Sampler, Scratch},
 };
 use isolation::{
     access::Access,
-    admit::{Bounded, Limits, Rejected},
+    admit::{Bounded, Limits},
     lease::{Lease, LeaseError, PendingWrite},
+    share::SharedRun,
     step::{OpenStep, StepReceipt},
     tag::TenantTag,
-    units::{Epoch, Tokens},
+    units::{Epoch, Pages, Tokens},
 };
 use std::collections::BTreeSet;
-use wire::{Delta, End, Ending, Evidence, Finished, RequestId, Stamp, ToGateway, TokenOut, digest_tokens};
+use wire::{
+    Delta, End, Ending, Evidence, Failed, Finished, Refusal, RequestId, Stamp, ToGateway, digest_tokens,
+};
 
 /// Stamps the frames of one sequence, one number after the other.
 #[derive(Debug)]
@@ -47,61 +54,111 @@ impl Stamper {
     fn end(mut self, ending: Ending, completion: u32) -> ToGateway {
         ToGateway::End(End { stamp: self.stamp(), ending, completion })
     }
+
+    /// What was answered in part cannot be refused any more: it fails, and says so.
+    fn turn_away(self, refusal: Refusal, completion: u32) -> ToGateway {
+        if self.next == 0 {
+            return ToGateway::Refused { request: self.request, refusal };
+        }
+        let failed = match refusal {
+            Refusal::ShuttingDown => Failed::ShuttingDown,
+            Refusal::TooLong { .. }
+            | Refusal::Empty
+            | Refusal::BadSampling
+            | Refusal::UnknownToken { .. }
+            | Refusal::Overloaded { .. }
+            | Refusal::NotAuthentic => Failed::NoCapacity,
+        };
+        self.end(Ending::Failed(failed), completion)
+    }
 }
 
-/// Admitted, and without any page.
+/// Admitted, and without any page: never granted any, or preempted.
 pub(super) struct Waiting {
-    pub(super) stamper: Stamper,
-    pub(super) prompt: Bounded<Vec<u32>>,
-    pub(super) stop_tokens: BTreeSet<u32>,
-    pub(super) sampler: Sampler,
+    pub(super) history: History,
+}
+
+/// What a sequence is, whether or not it has pages.
+pub(super) struct History {
+    stamper: Stamper,
+    stop_tokens: BTreeSet<u32>,
+    sampler: Sampler,
+    /// Tokens of the prompt.
+    prompt: Tokens,
+    /// The prompt, then what was generated.
+    known: Bounded<Vec<u32>>,
+    completion: u32,
+    preemptions: u32,
 }
 
 impl Waiting {
+    pub(super) fn new(
+        stamper: Stamper,
+        prompt: Bounded<Vec<u32>>,
+        stop_tokens: BTreeSet<u32>,
+        sampler: Sampler,
+    ) -> Self {
+        let history = History {
+            stamper,
+            stop_tokens,
+            sampler,
+            prompt: tokens(prompt.prompt().len()),
+            known: prompt,
+            completion: 0,
+            preemptions: 0,
+        };
+        Self { history }
+    }
+
     pub(super) fn request(&self) -> RequestId {
-        self.stamper.request
+        self.history.stamper.request
     }
 
     pub(super) fn tag(&self) -> TenantTag {
-        self.stamper.tag
+        self.history.stamper.tag
     }
 
-    pub(super) fn prompt(&self) -> &[u32] {
-        self.prompt.prompt()
+    /// The tokens to compute: its prompt, and what it generated before it was preempted.
+    pub(super) fn known(&self) -> &[u32] {
+        self.history.known.prompt()
     }
 
     /// Tokens of prompt and output together.
     pub(super) fn total(&self) -> Tokens {
-        self.prompt.total()
+        self.history.known.total()
     }
 
-    /// Asks again at the door, after the window became narrower.
-    pub(super) fn readmit(self, limits: &Limits) -> Result<Self, Rejected> {
-        let prompt = limits.readmit(self.prompt)?;
-        Ok(Self { prompt, ..self })
+    /// Asks again at the door, after the window became narrower: the sequence, or its last frame.
+    pub(super) fn readmit(self, limits: &Limits) -> Result<Self, ToGateway> {
+        let History { stamper, stop_tokens, sampler, prompt, known, completion, preemptions } = self.history;
+        match limits.readmit(known) {
+            Ok(known) => {
+                let history =
+                    History { stamper, stop_tokens, sampler, prompt, known, completion, preemptions };
+                Ok(Self { history })
+            }
+            Err(rejected) => Err(stamper.turn_away(refusal(&rejected), completion)),
+        }
     }
 
     pub(super) fn end(self, ending: Ending) -> ToGateway {
-        self.stamper.end(ending, 0)
+        self.history.stamper.end(ending, self.history.completion)
+    }
+
+    /// Refuses it; or, if something of it is out already, fails it.
+    pub(super) fn turn_away(self, refusal: Refusal) -> ToGateway {
+        self.history.stamper.turn_away(refusal, self.history.completion)
     }
 
     /// Begins to run on `lease`, whose filled places hold `cached`, the ids of an adopted run.
-    pub(super) fn start(self, lease: Lease, cached: &[u32]) -> Running {
-        let (known, max_new) = self.prompt.into_parts();
-        let prompt = tokens(known.len());
+    pub(super) fn start(self, lease: Lease, cached: Vec<u32>) -> Running {
         Running {
-            stamper: self.stamper,
-            stop_tokens: self.stop_tokens,
-            sampler: self.sampler,
-            max_new: max_new.get(),
-            prompt,
-            known,
-            held: cached.to_vec(),
+            history: self.history,
+            held: cached,
             cached: lease.filled(),
             written: Tokens::ZERO,
             attended: Tokens::ZERO,
             table: 0,
-            completion: 0,
             served: 0,
             lease,
         }
@@ -110,13 +167,7 @@ impl Waiting {
 
 /// A sequence with pages.
 pub(super) struct Running {
-    stamper: Stamper,
-    stop_tokens: BTreeSet<u32>,
-    sampler: Sampler,
-    max_new: u32,
-    prompt: Tokens,
-    /// The prompt, then what was generated.
-    known: Vec<u32>,
+    history: History,
     /// The ids whose keys and values the filled places of the lease hold: those adopted, then those handed to the device.
     held: Vec<u32>,
     cached: Tokens,
@@ -126,7 +177,6 @@ pub(super) struct Running {
     attended: Tokens,
     /// Pages that it could read then.
     table: usize,
-    completion: u32,
     served: u64,
     lease: Lease,
 }
@@ -153,17 +203,38 @@ pub(super) enum Verdict {
 
 impl Running {
     pub(super) fn request(&self) -> RequestId {
-        self.stamper.request
+        self.history.stamper.request
     }
 
     pub(super) fn tag(&self) -> TenantTag {
-        self.stamper.tag
+        self.history.stamper.tag
     }
 
     pub(super) fn candidate(&self) -> Candidate {
-        let left = tokens(self.known.len()).checked_sub(self.lease.filled()).unwrap_or(Tokens::ZERO);
-        let phase = if self.lease.filled() < self.prompt { Phase::Prefilling } else { Phase::Decoding };
-        Candidate { left: left.get(), phase, served: self.served }
+        let filled = self.lease.filled();
+        let left = tokens(self.known().len()).checked_sub(filled).unwrap_or(Tokens::ZERO).get();
+        // After a preemption, what was generated is computed again like a prompt.
+        let phase =
+            if filled < self.history.prompt || left > 1 { Phase::Prefilling } else { Phase::Decoding };
+        Candidate { left, phase, served: self.served }
+    }
+
+    /// Pages that come free when it is preempted.
+    pub(super) fn own_pages(&self) -> Pages {
+        let all = u32::try_from(self.lease.pages().count()).unwrap_or(u32::MAX);
+        Pages::new(all.saturating_sub(self.lease.shared_pages().get()))
+    }
+
+    /// How often it was preempted.
+    pub(super) fn preemptions(&self) -> u32 {
+        self.history.preemptions
+    }
+
+    /// Gives all pages back, to be computed again from its tokens.
+    pub(super) fn preempt(self) -> Waiting {
+        let mut history = self.history;
+        history.preemptions = history.preemptions.saturating_add(1);
+        Waiting { history }
     }
 
     /// Takes part in `step` with its next `count` tokens.
@@ -171,16 +242,16 @@ impl Running {
         let filled = self.lease.filled();
         let from = index(filled);
         let to = from.saturating_add(index(Tokens::new(count)));
-        let ids = self.known.get(from..to).unwrap_or_default().to_vec();
+        let ids = self.known().get(from..to).unwrap_or_default().to_vec();
         let (write, access) = self.lease.include(tokens(ids.len()), step)?;
         self.served = step.id().get();
-        Ok(Part { place, ids, access, reaches_end: to == self.known.len(), write })
+        Ok(Part { place, ids, access, reaches_end: to == self.known().len(), write })
     }
 
     /// Takes note of what the device confirmed.
     pub(super) fn commit(&mut self, part: Part, receipt: &StepReceipt) -> Result<(), LeaseError> {
         let Part { ids, access, write, .. } = part;
-        let is_prompt = self.lease.filled() < self.prompt;
+        let is_prompt = self.lease.filled() < self.history.prompt;
         self.lease.commit(write, receipt)?;
         if is_prompt {
             self.written = self.written.checked_add(access.len()).unwrap_or(self.written);
@@ -198,26 +269,29 @@ impl Running {
         scratch: &mut Scratch,
         emit: &mut dyn FnMut(ToGateway),
     ) -> Result<Verdict, NotANumber> {
-        let token = self.sampler.choose(logits, self.lease.filled(), scratch)?;
-        let is_first = self.stamper.next == 0;
+        let token = self.history.sampler.choose(logits, self.lease.filled(), scratch)?;
+        let is_first = self.history.stamper.next == 0;
         if is_first {
             let evidence = self.evidence();
-            emit(ToGateway::Evidence { stamp: self.stamper.stamp(), evidence });
+            emit(ToGateway::Evidence { stamp: self.history.stamper.stamp(), evidence });
         }
-        if self.stop_tokens.contains(&token.id) {
+        if self.history.stop_tokens.contains(&token.id) {
             return Ok(Verdict::Ends(Ending::Completed(Finished::Stop)));
         }
-        self.send(token, emit);
-        if self.completion >= self.max_new {
+        // I9: there is room for each token up to the bound that was admitted.
+        let is_in_room = self.history.known.grow(token.id);
+        self.history.completion = self.history.completion.saturating_add(u32::from(is_in_room));
+        if is_in_room {
+            emit(ToGateway::Delta(Delta { stamp: self.history.stamper.stamp(), tokens: vec![token] }));
+        }
+        if !is_in_room || self.history.completion >= self.history.known.max_new().get() {
             return Ok(Verdict::Ends(Ending::Completed(Finished::Length)));
         }
         Ok(if is_first { Verdict::Began } else { Verdict::Goes })
     }
 
-    fn send(&mut self, token: TokenOut, emit: &mut dyn FnMut(ToGateway)) {
-        self.known.push(token.id);
-        self.completion = self.completion.saturating_add(1);
-        emit(ToGateway::Delta(Delta { stamp: self.stamper.stamp(), tokens: vec![token] }));
+    fn known(&self) -> &[u32] {
+        self.history.known.prompt()
     }
 
     /// Made from what was handed to the device and confirmed, never from what was asked for (P5).
@@ -232,16 +306,14 @@ impl Running {
         }
     }
 
-    /// The full pages as a run to be kept, and the ids that they hold.
-    pub(super) fn seal(&mut self) -> Option<(&[u32], isolation::share::SharedRun)> {
-        let run = self.lease.seal()?;
-        let ids = self.held.get(..index(run.tokens()))?;
-        Some((ids, run))
+    /// The full pages as a run to be kept.
+    pub(super) fn seal(&mut self) -> Result<Option<SharedRun>, LeaseError> {
+        self.lease.seal(&self.held)
     }
 
     /// Retires the pages, and says how it ended.
     pub(super) fn end(self, ending: Ending) -> ToGateway {
-        self.stamper.end(ending, self.completion)
+        self.history.stamper.end(ending, self.history.completion)
     }
 }
 

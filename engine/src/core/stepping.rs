@@ -162,10 +162,13 @@ impl<D: Device> Engine<D> {
             return;
         }
         let Some(running) = self.running.get_mut(place) else { return };
-        let tag = running.tag();
-        let Some((ids, run)) = running.seal() else { return };
-        if let Err(error) = self.prefixes.keep(&mut self.registry, tag, ids, run) {
-            self.blow(Blown::Prefix(error));
+        let kept = match running.seal() {
+            Ok(Some(run)) => self.prefixes.keep(&mut self.registry, &run).map_err(Blown::Prefix),
+            Ok(None) => Ok(()),
+            Err(error) => Err(Blown::Lease(error)),
+        };
+        if let Err(why) = kept {
+            self.blow(why);
         }
     }
 

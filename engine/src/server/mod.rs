@@ -19,7 +19,7 @@ use crate::{
     core::{Engine, EngineConfig, EngineStartError},
     device::Device,
 };
-use isolation::units::Epoch;
+use isolation::{keyed::Secrets, units::Epoch};
 use ring::rand::{SecureRandom, SystemRandom};
 use serve::Loop;
 use std::{io, num::NonZeroU32, path::PathBuf, thread};
@@ -131,7 +131,9 @@ pub fn run<D: Device, E>(
     let pages = device.facts().pages.get();
     let random = SystemRandom::new();
     let epoch = u64::from_le_bytes(random_bytes(&random)?) >> 11;
-    let engine = Engine::new(device, config.engine, Epoch::new(epoch)).map_err(ServerError::Engine)?;
+    let secrets = Secrets::new(random_bytes(&random)?);
+    let engine =
+        Engine::new(device, config.engine, Epoch::new(epoch), secrets).map_err(ServerError::Engine)?;
     let listener = socket::listen(&config.socket)?;
     let hello = engine.hello([0; 16]);
     let ready = Ready {

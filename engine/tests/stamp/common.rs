@@ -6,6 +6,7 @@ use engine::{
     sampler::{Sampler, Scratch},
 };
 use isolation::{
+    keyed::Secrets,
     tag::TenantTag,
     units::{Epoch, Pages, Tokens},
 };
@@ -29,7 +30,7 @@ pub(crate) fn try_engine(
     lie: Lie,
 ) -> Result<Engine<StampDevice>, EngineStartError> {
     let device = StampDevice::new(Pages::new(pages), NonZeroU32::new(PAGE).unwrap(), Tokens::new(64));
-    Engine::new(device.lying(lie), config, Epoch::new(EPOCH))
+    Engine::new(device.lying(lie), config, Epoch::new(EPOCH), Secrets::new([4; 16]))
 }
 
 pub(crate) fn engine(pages: u32, config: EngineConfig) -> Engine<StampDevice> {

@@ -18,6 +18,7 @@ pub(super) fn completed(ending: Ending) -> Result<Finish, Denied> {
             Failed::NotANumber => Failure::NotANumber,
             Failed::Isolation => Failure::Isolation,
             Failed::ShuttingDown => Failure::ShuttingDown,
+            Failed::NoCapacity => Failure::NoCapacity,
         })),
     }
 }

@@ -97,7 +97,7 @@ fn a_prefix_is_adopted_by_an_unused_lease_of_its_tenant_and_pool() {
     let mut pool = pool(8, 1);
     let mut writer = leased(&mut pool, 1, 2);
     fill(&mut pool, &mut writer, 6);
-    let run = writer.seal().unwrap();
+    let run = writer.seal(&[5; 6]).unwrap().unwrap();
     assert_eq!((run.len(), run.tokens()), (Pages::new(1), Tokens::new(4)), "only the full page");
 
     // I7
@@ -127,12 +127,27 @@ fn sealing_goes_on_where_it_left_off() {
     let mut first = leased(&mut pool, 1, 1);
     fill(&mut pool, &mut first, 4);
     let mut lease = leased(&mut pool, 1, 2);
-    lease.adopt(first.seal().unwrap()).unwrap();
+    lease.adopt(first.seal(&[1, 2, 3, 4]).unwrap().unwrap()).unwrap();
     fill(&mut pool, &mut lease, 3);
-    assert_eq!(lease.seal().map(|run| run.len()), Some(Pages::new(1)), "the second page is not full");
+    let ids = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+    let sealed = lease.seal(&ids[..7]).unwrap();
+    assert_eq!(sealed.map(|run| run.len()), Some(Pages::new(1)), "the second page is not full");
     fill(&mut pool, &mut lease, 2);
     let table: Vec<_> = lease.pages().collect();
-    let run = lease.seal().unwrap();
+    // I7: a page is what it was filled with, all of it.
+    let refused = |ids: usize| LeaseError::OtherTokens { filled: Tokens::new(9), ids };
+    assert_eq!(
+        lease.seal(&ids[..7]).unwrap_err(),
+        refused(7),
+        "the second page is full, and has four tokens"
+    );
+    assert_eq!(
+        lease.seal(&[9, 2, 3, 4, 5, 6, 7, 8]).unwrap_err(),
+        refused(8),
+        "the first page was sealed as another"
+    );
+    let run = lease.seal(&ids).unwrap().unwrap();
+    assert_eq!(run.ids().collect::<Vec<_>>(), ids[..8]);
     assert_eq!((run.len(), lease.shared_pages()), (Pages::new(2), Pages::new(2)));
     assert_eq!(lease.pages().collect::<Vec<_>>(), table, "sealing moves no page");
     drop((first, lease));

@@ -112,16 +112,62 @@ fn a_page_that_cannot_be_wiped_stays_dirty_and_lets_others_pass() {
 }
 
 #[test]
+fn what_is_not_clean_is_not_granted() {
+    let mut pool = pool(3, 1);
+    drop(pool.lease(&scope(1), Pages::new(2)).unwrap());
+    let refused = NotGranted::Exhausted { wanted: Pages::new(2), clean: Pages::new(1) };
+    assert_eq!(pool.lease(&scope(1), Pages::new(2)).unwrap_err(), refused);
+    assert!(pool.lease(&scope(1), Pages::new(1)).is_ok());
+}
+
+/// Memory that keeps what it held.
+struct Stained;
+
+impl Erase for Stained {
+    type Error = core::convert::Infallible;
+
+    fn erase(&mut self, _: PageId) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    fn is_blank(&mut self, _: PageId) -> Result<bool, Self::Error> {
+        Ok(false)
+    }
+}
+
+#[test]
+fn a_page_that_stays_stained_is_withdrawn_and_says_whose_it_was() {
+    let mut pool = pool(2, 1);
+    let lease = pool.lease(&scope(7), Pages::new(1)).unwrap();
+    let (page, generation) = (lease.pages().next().unwrap(), lease.generations().next().unwrap());
+    drop(lease);
+    let done = pool.scrub(Pages::new(2), Verify::ReadBack, &mut Stained).unwrap();
+    assert_eq!(done, Scrubbed { pages: Pages::ZERO, withdrawn: Pages::new(1) });
+    // I2
+    assert_eq!(pool.take_unfit(), [Lineage { page, generation, last: Some(TenantTag::new(7)) }]);
+    assert_eq!(pool.take_unfit(), []);
+    assert_eq!((pool.capacity(), pool.census().adds_up()), (Pages::new(1), true));
+    let mut fresh = Pool::new(Pages::new(1), SIZE, Epoch::new(1));
+    fresh.scrub(Pages::new(1), Verify::ReadBack, &mut Stained).unwrap();
+    let never = fresh.take_unfit();
+    assert_eq!((never.len(), never[0].last, never[0].generation.get()), (1, None, 0));
+}
+
+#[test]
 fn a_shrunk_pool_takes_what_nobody_holds_and_stays_shrunk() {
     let mut pool = pool(4, 1);
     let scope = scope(1);
     let lease = pool.lease(&scope, Pages::new(2)).unwrap();
-    assert_eq!(pool.shrink(Pages::new(3)), Pages::new(2), "two are leased");
+    pool.shrink(Pages::new(3));
+    assert_eq!((pool.capacity(), pool.owed()), (Pages::new(1), Pages::new(1)), "two are leased");
+    assert_eq!(pool.census().withdrawn, Pages::new(2));
     drop(lease);
-    assert_eq!(pool.capacity(), Pages::new(2));
+    assert_eq!((pool.census().withdrawn, pool.owed()), (Pages::new(3), Pages::ZERO));
     pool.scrub(Pages::new(4), Verify::ReadBack, &mut Blank).unwrap();
-    let refused = Exhausted { wanted: Pages::new(3), clean: Pages::new(2) };
-    assert_eq!(pool.lease(&scope, Pages::new(3)).unwrap_err(), refused);
+    let refused = NotGranted::NoRoom { wanted: Pages::new(2), room: Pages::new(1) };
+    assert_eq!(pool.lease(&scope, Pages::new(2)).unwrap_err(), refused);
+    pool.shrink(Pages::new(u32::MAX));
+    assert_eq!((pool.capacity(), pool.census().withdrawn), (Pages::ZERO, Pages::new(4)));
     assert!(pool.census().adds_up());
 }
 
@@ -141,7 +187,7 @@ fn the_census_follows_a_page_through_all_its_states() {
     let mut lease = pool.lease(&scope, Pages::new(2)).unwrap();
     assert_eq!(states(&mut pool), [0, 0, 2, 0, 0]);
     fill(&mut pool, &mut lease, 5);
-    let run = lease.seal().unwrap();
+    let run = lease.seal(&[7; 5]).unwrap().unwrap();
     assert_eq!(states(&mut pool), [0, 0, 1, 1, 0]);
     let step = pool.open_step().unwrap();
     let _ = lease.include(Tokens::new(1), &step).unwrap();

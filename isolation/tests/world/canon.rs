@@ -18,7 +18,6 @@ enum Kind {
     /// Only the order counts.
     Step,
     Used,
-    Node,
     /// Only being the same counts.
     Page,
 }
@@ -39,7 +38,7 @@ impl Piece<'_> {
     fn ranked(&self) -> Option<(Kind, u8, u64)> {
         match self.kind {
             Kind::Step => Some((self.kind, 0, self.number)),
-            Kind::Used | Kind::Node => Some((self.kind, self.space, self.number)),
+            Kind::Used => Some((self.kind, self.space, self.number)),
             Kind::Plain | Kind::Rising | Kind::Fence | Kind::Page => None,
         }
     }
@@ -70,7 +69,7 @@ impl World {
                 Kind::Fence if piece.number < oldest_open => piece.number = 0,
                 Kind::Fence => piece.kind = Kind::Step,
                 Kind::Rising => piece.number = 0,
-                Kind::Plain | Kind::Step | Kind::Used | Kind::Node | Kind::Page => {}
+                Kind::Plain | Kind::Step | Kind::Used | Kind::Page => {}
             }
         }
         let mut ranks: Vec<_> = pieces.iter().filter_map(Piece::ranked).collect();
@@ -131,7 +130,8 @@ fn split(text: &str, space: u8) -> Vec<Piece<'_>> {
     for (open, _) in text.match_indices('(') {
         let digits = text[open + 1..].bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 {
-            let number = text[open + 1..open + 1 + digits].parse().unwrap();
+            // Names of prefixes have 128 bits, of which half do.
+            let number = text[open + 1..open + 1 + digits].parse::<u128>().unwrap() as u64;
             let before = &text[start..open];
             pieces.push(Piece { text: before, kind: kind(before), number, space });
             start = open + 1 + digits;
@@ -142,16 +142,16 @@ fn split(text: &str, space: u8) -> Vec<Piece<'_>> {
 }
 
 fn kind(before: &str) -> Kind {
-    const KINDS: [(&str, Kind); 10] = [
+    const KINDS: [(&str, Kind); 9] = [
         ("fence: StepId", Kind::Fence),
         ("fence: Cell { value: StepId", Kind::Fence),
         ("last_step: StepId", Kind::Rising),
         ("StepId", Kind::Step),
         ("Generation", Kind::Rising),
         ("clock: Used", Kind::Rising),
-        ("last_id: NodeId", Kind::Rising),
+        // Whose a page was has no effect but on what is said of it.
+        ("past: Some(TenantTag", Kind::Rising),
         ("Used", Kind::Used),
-        ("NodeId", Kind::Node),
         ("PageId", Kind::Page),
     ];
     KINDS.iter().find(|(name, _)| before.ends_with(name)).map_or(Kind::Plain, |(_, kind)| *kind)

@@ -12,9 +12,11 @@ pub mod search;
 use isolation::{
     access::Access,
     admit::Limits,
+    keyed::{Revision, Secrets},
     lease::{Lease, PendingWrite},
     pool::Pool,
     prefix::PrefixTree,
+    quota::Quota,
     step::{OpenStep, StepReceipt},
     tag::{Registry, TenantScope, TenantTag},
     units::{Epoch, Generation, PageSize, Pages, StepId, Tokens},
@@ -40,6 +42,8 @@ pub struct Scale {
     pub chunks: &'static [u32],
     /// Wipes that go wrong in all, and pages that may be gone before the pool is shrunk.
     pub losses: u32,
+    /// Floor and cap of each tenant, in pages; none for tenants without.
+    pub quotas: &'static [(u32, u32)],
 }
 
 /// What may be asked for. `Whole` fills its page, so that a prefix of all its pages would leave nothing to
@@ -128,6 +132,8 @@ pub struct World {
     spoiled: u32,
     /// The life each page was last granted in.
     granted: Vec<Option<Generation>>,
+    /// Who had each page last.
+    last: Vec<Option<TenantTag>>,
     /// Tokens that the device read.
     pub reads: u64,
 }
@@ -146,20 +152,29 @@ impl World {
         let mut registry = Registry::new();
         let tenants = (0..2).map(|tag| {
             let scope = registry.open(TenantTag::new(tag));
-            let tree = PrefixTree::new(&scope, size, Pages::new(1));
+            let tree =
+                PrefixTree::new(&scope, size, Pages::new(1), &Secrets::new([3; 16]), &Revision::default());
             Tenant { scope, tree }
         });
+        let tenants: Vec<Tenant> = tenants.collect();
+        let mut pool = Pool::new(pages, size, Epoch::new(7));
+        let quotas = tenants.iter().zip(scale.quotas).map(|(tenant, (floor, cap))| {
+            let quota = Quota::new(Pages::new(*floor), Pages::new(*cap), NonZeroU32::MIN);
+            (tenant.scope.tag(), quota.unwrap())
+        });
+        pool.set_quotas(quotas).unwrap();
         Self {
             scale,
-            pool: Pool::new(pages, size, Epoch::new(7)),
+            pool,
             limits: Limits::derive(WINDOW, pages, size).unwrap(),
             memory: Memory::new(scale.pages),
-            tenants: tenants.collect(),
+            tenants,
             seats: scale.seats.iter().map(|&tenant| Seat { tenant, live: None }).collect(),
             flights: Vec::new(),
             proofs: Vec::new(),
             spoiled: 0,
             granted: vec![None; scale.pages as usize],
+            last: vec![None; scale.pages as usize],
             reads: 0,
         }
     }
@@ -177,7 +192,22 @@ impl World {
         ensure((cached..=cached + read).contains(&census.shared.get()), || {
             format!("{cached} pages are cached, {read} read: {census:?}")
         })?;
+        let held: u32 = self.tenants.iter().map(|tenant| self.pool.held(tenant.scope.tag()).get()).sum();
+        ensure(held == census.leased.get() + census.shared.get(), || {
+            format!("tenants hold {held} pages: {census:?}") // I10
+        })?;
         self.check_pages()
+    }
+
+    /// After a grant: each floor is there or can be had, and no cap is passed.
+    fn check_quotas(&self) -> Result<(), Broken> {
+        let mut taken = 0;
+        for (tenant, (floor, cap)) in self.tenants.iter().zip(self.scale.quotas) {
+            let held = self.pool.held(tenant.scope.tag()).get();
+            ensure(held <= *cap, || format!("tenant {} holds {held} pages of {cap}", tenant.scope.tag()))?; // I13
+            taken += held.max(*floor);
+        }
+        ensure(taken <= self.scale.pages, || format!("{taken} pages are held or reserved")) // I13
     }
 
     /// A page bears no mark but its owner's, and all that is filled bears it.
@@ -217,7 +247,7 @@ impl World {
         while self.land(0)? {}
         self.settle();
         self.memory.next_wipe = Wipe::Honest;
-        self.scrub();
+        self.scrub()?;
         let census = self.pool.census();
         let home = census.clean.checked_add(census.withdrawn);
         ensure(home == Some(census.total), || format!("pages do not come home: {census:?}")) // I3, I10

@@ -1,6 +1,6 @@
 //! What may happen. Where a call may refuse, its answer is not asked for: what it leads to is looked at.
 
-use super::{Broken, Flight, Live, Prompt, Proof, SIZE, Scale, WINDOW, Wipe, World, ensure, mark};
+use super::{Broken, Flight, Live, Prompt, Proof, SIZE, Scale, Tenant, WINDOW, Wipe, World, ensure, mark};
 use isolation::{
     page::Verify,
     share::SharedRun,
@@ -24,6 +24,8 @@ pub enum Op {
     Seal(usize),
     /// The tenant's prefix tree is emptied as far as it can be.
     Evict(usize),
+    /// The engine takes cached pages from a tenant for others, as many as may be spared.
+    Reclaim(usize),
     /// The engine takes a prefix from the other tenant's tree.
     CrossAdopt(usize),
     /// The device does a step.
@@ -50,6 +52,9 @@ impl Op {
         if scale.losses > 0 {
             all.extend([Self::Spoil(Wipe::Lying), Self::Spoil(Wipe::Failing), Self::Shrink]);
         }
+        if !scale.quotas.is_empty() {
+            all.extend([Self::Reclaim(0), Self::Reclaim(1)]);
+        }
         for flight in 0..scale.flights {
             all.extend([Self::Land(flight), Self::Break(flight)]);
         }
@@ -73,11 +78,12 @@ impl World {
             Op::Drop(seat) => self.seats[seat].live.take().is_some(),
             Op::Seal(seat) => self.seal(seat)?,
             Op::Evict(tenant) => self.evict(tenant)?,
+            Op::Reclaim(tenant) => self.reclaim(tenant)?,
             Op::CrossAdopt(seat) => self.cross_adopt(seat),
             Op::Land(flight) => self.land(flight)?,
             Op::Break(flight) => self.break_off(flight),
             Op::Settle => self.settle(),
-            Op::Scrub => self.scrub(),
+            Op::Scrub => self.scrub()?,
             Op::Spoil(wipe) => self.spoil(wipe),
             Op::Shrink => self.shrink(),
         };
@@ -107,6 +113,7 @@ impl World {
             ensure(before.is_none_or(|before| before < generation), || format!("{page:?} lives twice"))?; // I4
             let cells = self.memory.cells(page);
             ensure(cells.iter().all(|&cell| cell == 0), || format!("{page:?} was granted with {cells:?}"))?; // I2
+            self.last[page.index()] = Some(tenant.scope.tag());
         }
         if let Some(run) = prefix {
             let left = bounded.prompt().len() > run.tokens().get() as usize;
@@ -114,6 +121,7 @@ impl World {
             lease.adopt(run).map_err(|error| error.to_string())?;
         }
         seat.live = Some(Live { prompt, lease, pending: None });
+        self.check_quotas()?;
         Ok(true)
     }
 
@@ -154,11 +162,12 @@ impl World {
     fn seal(&mut self, seat: usize) -> Applied {
         let seat = &mut self.seats[seat];
         let Some(live) = &mut seat.live else { return Ok(false) };
-        let Some(run) = live.lease.seal() else { return Ok(false) };
         // What was generated has no token ids here; none is asked for again.
         let mut tokens = live.prompt.tokens();
-        tokens.resize(run.tokens().get() as usize, 77);
-        self.tenants[seat.tenant].tree.insert(&tokens, run).map_err(|error| error.to_string())?;
+        tokens.resize(live.lease.filled().get() as usize, 77);
+        let sealed = live.lease.seal(&tokens).map_err(|error| error.to_string())?;
+        let Some(run) = sealed else { return Ok(false) };
+        self.tenants[seat.tenant].tree.insert(&run).map_err(|error| error.to_string())?;
         Ok(true)
     }
 
@@ -169,6 +178,16 @@ impl World {
         ensure(before.checked_sub(gone) == Some(after), || {
             format!("{gone} evicted, {before} became {after}")
         })?; // I8
+        Ok(gone > Pages::ZERO)
+    }
+
+    fn reclaim(&mut self, tenant: usize) -> Applied {
+        let Tenant { scope, tree } = &mut self.tenants[tenant];
+        let before = self.pool.held(scope.tag()).get();
+        let gone = tree.evict(self.pool.spare(scope.tag()));
+        let after = self.pool.held(scope.tag()).get();
+        let floor = self.scale.quotas[tenant].0.min(before);
+        ensure(after >= floor, || format!("{before} pages became {after}, within a floor of {floor}"))?; // I13
         Ok(gone > Pages::ZERO)
     }
 
@@ -226,12 +245,16 @@ impl World {
         settled
     }
 
-    pub(super) fn scrub(&mut self) -> bool {
+    pub(super) fn scrub(&mut self) -> Applied {
         let dirty = self.pool.census().dirty;
         // A failed wipe leaves its page dirty, and the next scrub tries again.
         let _ = self.pool.scrub(dirty, Verify::ReadBack, &mut self.memory);
         self.limits = self.limits.narrowed(self.pool.capacity());
-        dirty > Pages::ZERO
+        for lineage in self.pool.take_unfit() {
+            let last = self.last[lineage.page.index()];
+            ensure(lineage.last == last, || format!("{lineage:?} was {last:?}'s"))?; // I2
+        }
+        Ok(dirty > Pages::ZERO)
     }
 
     fn spoil(&mut self, wipe: Wipe) -> bool {
@@ -247,9 +270,9 @@ impl World {
         if self.scale.pages - self.pool.capacity().get() >= self.scale.losses {
             return false;
         }
-        let gone = self.pool.shrink(Pages::new(1));
+        self.pool.shrink(Pages::new(1));
         self.limits = self.limits.narrowed(self.pool.capacity());
-        gone > Pages::ZERO
+        true
     }
 
     /// Settled receipts that no write waits for prove nothing any more.

@@ -30,12 +30,12 @@ fn with_prompt(tag: u64, name: u8, prompt: Vec<u32>, max_new: u32) -> Waiting {
         logit_bias: vec![],
         logprobs: Logprobs::Omit,
     };
-    Waiting {
-        stamper: Stamper::new([name; 16], tag, Epoch::new(1)),
-        prompt: limits.admit(&scope, prompt, Tokens::new(max_new)).unwrap(),
-        stop_tokens: BTreeSet::from([5]),
-        sampler: Sampler::new(sampling, 8).unwrap(),
-    }
+    Waiting::new(
+        Stamper::new([name; 16], tag, Epoch::new(1)),
+        limits.admit(&scope, prompt, Tokens::new(max_new)).unwrap(),
+        BTreeSet::from([5]),
+        Sampler::new(sampling, 8).unwrap(),
+    )
 }
 
 struct Bench {
@@ -50,7 +50,7 @@ fn bench() -> Bench {
     let mut pool = Pool::new(Pages::new(4), device.facts().page_size, Epoch::new(1));
     pool.scrub(Pages::new(4), Verify::ReadBack, &mut device).unwrap();
     let lease = pool.lease(&Registry::new().open(TenantTag::new(1)), Pages::new(3)).unwrap();
-    let running = with_prompt(1, 9, vec![1, 2, 3, 4, 5, 6], 3).start(lease, &[]);
+    let running = with_prompt(1, 9, vec![1, 2, 3, 4, 5, 6], 3).start(lease, vec![]);
     Bench { pool, running, frames: vec![] }
 }
 
@@ -138,7 +138,7 @@ fn a_part_that_is_not_confirmed_is_not_held() {
     assert!(bench.running.commit(part, &receipt).is_err());
     assert!(bench.running.held.is_empty());
     assert_eq!(bench.running.written, Tokens::ZERO);
-    assert!(bench.running.seal().is_none());
+    assert!(bench.running.seal().unwrap().is_none());
 }
 
 #[test]
@@ -148,6 +148,49 @@ fn a_waiting_sequence_is_asked_again() {
     assert!(waiting(1, 1).readmit(&wide).is_ok());
     assert!(waiting(1, 1).readmit(&narrow).is_err());
     assert_eq!(sequence_of(&waiting(1, 1).end(Ending::Cancelled)), 0);
+}
+
+/// What was generated before a preemption is computed again like a prompt, and the stamps go on.
+#[test]
+fn a_preempted_sequence_goes_on_where_it_was() {
+    let mut bench = bench();
+    bench.compute(6);
+    bench.choose(0).unwrap();
+    bench.compute(1);
+    bench.choose(1).unwrap();
+    let Bench { mut pool, running, mut frames } = bench;
+    assert_eq!((running.own_pages(), running.preemptions()), (Pages::new(3), 0));
+    let waiting = running.preempt();
+    assert_eq!((waiting.known(), waiting.total()), (&[1, 2, 3, 4, 5, 6, 0, 1][..], Tokens::new(9)));
+    let mut device = StampDevice::new(Pages::new(4), NonZeroU32::new(4).unwrap(), Tokens::new(64));
+    pool.scrub(Pages::new(4), Verify::ReadBack, &mut device).unwrap();
+    let lease = pool.lease(&Registry::new().open(TenantTag::new(1)), Pages::new(3)).unwrap();
+    let mut bench = Bench { pool, running: waiting.start(lease, vec![]), frames: vec![] };
+    assert_eq!(bench.running.candidate(), Candidate { left: 8, phase: Phase::Prefilling, served: 0 });
+    assert!(bench.compute(8));
+    assert_eq!(bench.choose(2), Ok(Verdict::Ends(Ending::Completed(Finished::Length))));
+    frames.extend(bench.frames);
+    frames.push(bench.running.end(Ending::Completed(Finished::Length)));
+    assert_eq!(frames.iter().map(sequence_of).collect::<Vec<_>>(), [0, 1, 2, 3, 4], "one evidence, no gap");
+    assert!(matches!(&frames[4], ToGateway::End(end) if end.completion == 3));
+}
+
+/// Whoever has been answered in part gets an end; a refusal would deny what is out.
+#[test]
+fn who_was_answered_in_part_is_not_refused() {
+    assert!(matches!(waiting(1, 1).turn_away(Refusal::ShuttingDown), ToGateway::Refused { .. }));
+    for (refusal, failed) in [
+        (Refusal::ShuttingDown, Failed::ShuttingDown),
+        (Refusal::TooLong { asked: 9, window: 8 }, Failed::NoCapacity),
+    ] {
+        let mut bench = bench();
+        bench.compute(6);
+        bench.choose(0).unwrap();
+        let last = bench.running.preempt().turn_away(refusal);
+        let expected = Ending::Failed(failed);
+        assert!(matches!(&last, ToGateway::End(end) if end.ending == expected && end.completion == 1));
+        assert_eq!(sequence_of(&last), 2);
+    }
 }
 
 fn sequence_of(frame: &ToGateway) -> u32 {

@@ -1,0 +1,158 @@
+//! Takes pages back for a sequence that waits: first what its own tenant has cached, then what is lent to others, then, where
+//! its tenant has less than its right, the sequences of those who have more than theirs. Never from within a floor (I13).
+//!
+//! A tenant's *right* is its floor, and its share of the burst while it has sequences. What it holds beyond is *lent*: it was
+//! free, and is given back when somebody wants it.
+
+use crate::{
+    core::{Engine, Preemption, room::Turn, room::minus},
+    device::Device,
+};
+use isolation::{tag::TenantTag, units::Pages};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+use wire::RequestId;
+
+/// How often one sequence is preempted at most: each time, all that it computed is computed again.
+const PREEMPTIONS_MAX: u32 = 4;
+
+impl<D: Device> Engine<D> {
+    /// Takes a running sequence's pages back. It waits again, before the others of its tenant, and goes on where it was with the
+    /// same bits. Returns whether there was such a sequence.
+    pub fn preempt(&mut self, request: RequestId) -> bool {
+        let place = self.running.iter().position(|running| running.request() == request);
+        place.is_some_and(|place| {
+            let waiting = self.running.remove(place).preempt();
+            self.queue.push_front(waiting);
+            true
+        })
+    }
+
+    /// Lets go of prefixes beyond their share, and of those that a smaller pool has no room for.
+    pub(super) fn trim(&mut self) {
+        let owed = self.pool.owed();
+        let excess = self.prefixes.excess().max(owed);
+        if excess > Pages::ZERO {
+            let gone = self.take_cached(excess, None, Depth::Lent);
+            self.take_cached(minus(excess, gone), None, Depth::Spare);
+        }
+    }
+
+    /// Tries to make `wanted` pages grantable to the tenant.
+    pub(super) fn reclaim(&mut self, tag: TenantTag, turn: Turn, wanted: Pages) {
+        let mut missing = self.missing(tag, wanted);
+        if missing == Pages::ZERO {
+            return;
+        }
+        missing = minus(missing, self.prefixes.evict_of(tag, missing));
+        missing = minus(missing, self.take_cached(missing, Some(tag), Depth::Lent));
+        if turn == Turn::Its {
+            missing = minus(missing, self.take_cached(missing, Some(tag), Depth::Spare));
+            let right = self.pool.entitled(tag, self.active().into_iter());
+            let will_hold = self.pool.held(tag).checked_add(wanted).unwrap_or(wanted);
+            if missing > Pages::ZERO && will_hold <= right && self.config.preemption == Preemption::On {
+                self.preempt_for(tag, missing);
+            }
+        }
+    }
+
+    /// Pages of the tenant's floor that it does not hold.
+    pub(super) fn left_of_floor(&self, tag: TenantTag) -> Pages {
+        minus(self.pool.quota(tag).floor(), self.pool.held(tag))
+    }
+
+    /// Whether `wanted` more pages are over the tenant's own cap.
+    pub(super) fn is_capped(&self, tag: TenantTag, wanted: Pages) -> bool {
+        wanted > minus(self.pool.quota(tag).cap(), self.pool.held(tag))
+    }
+
+    /// Pages to be taken back before `wanted` can be granted; those that wait for a wipe are as good as clean.
+    fn missing(&mut self, tag: TenantTag, wanted: Pages) -> Pages {
+        let census = self.pool.census();
+        let free = census.clean.checked_add(census.dirty).unwrap_or(census.clean);
+        minus(wanted, free.min(self.pool.room(tag)))
+    }
+
+    /// Takes up to `wanted` cached pages, most from whom most may be taken.
+    fn take_cached(&mut self, wanted: Pages, except: Option<TenantTag>, depth: Depth) -> Pages {
+        if wanted == Pages::ZERO {
+            return Pages::ZERO;
+        }
+        let active = self.active();
+        let mut from: Vec<(Reverse<Pages>, TenantTag)> = self
+            .prefixes
+            .tenants()
+            .filter(|tag| Some(*tag) != except)
+            .map(|tag| (Reverse(self.takeable(tag, &active, depth)), tag))
+            .collect();
+        from.sort_unstable();
+        let mut gone = Pages::ZERO;
+        for (Reverse(most), tag) in from {
+            let taken = self.prefixes.evict_of(tag, minus(wanted, gone).min(most));
+            gone = gone.checked_add(taken).unwrap_or(wanted);
+        }
+        gone
+    }
+
+    fn takeable(&self, tag: TenantTag, active: &BTreeSet<TenantTag>, depth: Depth) -> Pages {
+        let spare = self.pool.spare(tag);
+        match depth {
+            Depth::Lent if active.contains(&tag) => {
+                let right = self.pool.entitled(tag, active.iter().copied());
+                spare.min(minus(self.pool.held(tag), right))
+            }
+            Depth::Lent | Depth::Spare => spare,
+        }
+    }
+
+    /// Preempts the newest sequences of those who have most beyond their right, if that gives `missing` pages; else none.
+    fn preempt_for(&mut self, tag: TenantTag, missing: Pages) {
+        let active = self.active();
+        let mut lent: BTreeMap<TenantTag, Pages> =
+            active.iter().map(|tag| (*tag, self.takeable(*tag, &active, Depth::Lent))).collect();
+        let mut spare: BTreeMap<TenantTag, Pages> =
+            active.iter().map(|tag| (*tag, self.pool.spare(*tag))).collect();
+        let mut order: Vec<(Reverse<Pages>, Reverse<usize>)> = Vec::new();
+        for (place, running) in self.running.iter().enumerate() {
+            if running.tag() != tag && running.preemptions() < PREEMPTIONS_MAX {
+                let lent = lent.get(&running.tag()).copied().unwrap_or(Pages::ZERO);
+                order.push((Reverse(lent), Reverse(place)));
+            }
+        }
+        order.sort_unstable();
+        let (mut chosen, mut freed) = (Vec::new(), Pages::ZERO);
+        for (_, Reverse(place)) in order {
+            let Some(running) = self.running.get(place).filter(|_| freed < missing) else { continue };
+            let (victim, pages) = (running.tag(), running.own_pages());
+            let (Some(lent), Some(spare)) = (lent.get_mut(&victim), spare.get_mut(&victim)) else { continue };
+            if *lent > Pages::ZERO && *spare >= pages {
+                (*lent, *spare) = (minus(*lent, pages), minus(*spare, pages));
+                freed = freed.checked_add(pages).unwrap_or(freed);
+                chosen.push(running.request());
+            }
+        }
+        if freed >= missing {
+            tracing::debug!(sequences = chosen.len(), pages = freed.get(), "sequences are preempted");
+            for request in chosen {
+                self.preempt(request);
+            }
+        }
+    }
+
+    /// Who has sequences, running or waiting.
+    fn active(&self) -> BTreeSet<TenantTag> {
+        let running = self.running.iter().map(crate::core::sequence::Running::tag);
+        running.chain(self.queue.turns()).collect()
+    }
+}
+
+/// How far pages may be taken.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Depth {
+    /// What a tenant holds beyond its right.
+    Lent,
+    /// All above its floor.
+    Spare,
+}
