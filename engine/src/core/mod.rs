@@ -73,6 +73,7 @@ pub struct Engine<D> {
     steps: u64,
     prefilled: u64,
     decoded: u64,
+    preempted: u64,
     scratch: Scratch,
     logits: Vec<f32>,
 }
@@ -119,6 +120,7 @@ impl<D: Device> Engine<D> {
             steps: 0,
             prefilled: 0,
             decoded: 0,
+            preempted: 0,
             scratch: Scratch::default(),
             logits: Vec::new(),
         })
@@ -216,6 +218,29 @@ impl<D: Device> Engine<D> {
         self.pool.set_quotas(quotas.iter().copied())?;
         self.narrow();
         Ok(())
+    }
+
+    /// Lets go of all prefixes of a tenant that no sequence reads.
+    pub fn forget(&mut self, tag: TenantTag) {
+        self.prefixes.forget(tag);
+    }
+
+    /// Pages that a tenant's sequences and prefixes hold now.
+    #[must_use]
+    pub fn held(&self, tag: TenantTag) -> Pages {
+        self.pool.held(tag)
+    }
+
+    /// How often a running sequence gave its pages back, in this life.
+    #[must_use]
+    pub fn preempted(&self) -> u64 {
+        self.preempted
+    }
+
+    /// The device, as the engine leaves it when it dies: every page as it was.
+    #[must_use]
+    pub fn into_device(self) -> D {
+        self.device
     }
 
     /// Ends all there is, for the engine goes away: nothing is admitted from now on.

@@ -1,7 +1,7 @@
 //! Who waits for pages: first come, first served within a tenant, and the tenants take turns. Knows no page.
 //!
-//! Whose turn it is keeps it until there are pages for its next, so that a long request waits for the sequences that run now;
-//! others are served meanwhile from their own floors alone.
+//! Whose turn it is keeps it until there are pages for its next. Others are served meanwhile from what is theirs by right, if
+//! the first wants more than its own right, and so often at most; then from their floors alone.
 
 use crate::core::sequence::Waiting;
 use isolation::tag::TenantTag;
@@ -56,6 +56,14 @@ impl Queue {
             self.lines.push_back((tag, line));
         }
         waiting
+    }
+
+    /// Takes note that another was served before a tenant's next.
+    pub(super) fn overtake(&mut self, tag: TenantTag) {
+        let line = self.lines.iter_mut().find(|(other, _)| *other == tag);
+        if let Some(waiting) = line.and_then(|(_, line)| line.front_mut()) {
+            waiting.overtake();
+        }
     }
 
     /// Takes all for whom `leaves` holds, in order.

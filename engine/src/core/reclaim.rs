@@ -5,7 +5,11 @@
 //! free, and is given back when somebody wants it.
 
 use crate::{
-    core::{Engine, Preemption, room::Turn, room::minus},
+    core::{
+        Engine, Preemption,
+        room::{Turn, minus},
+        sequence::Running,
+    },
     device::Device,
 };
 use isolation::{tag::TenantTag, units::Pages};
@@ -20,14 +24,19 @@ const PREEMPTIONS_MAX: u32 = 4;
 
 impl<D: Device> Engine<D> {
     /// Takes a running sequence's pages back. It waits again, before the others of its tenant, and goes on where it was with the
-    /// same bits. Returns whether there was such a sequence.
+    /// same bits. Returns whether there was such a sequence, and one that has room to come back to.
     pub fn preempt(&mut self, request: RequestId) -> bool {
-        let place = self.running.iter().position(|running| running.request() == request);
-        place.is_some_and(|place| {
-            let waiting = self.running.remove(place).preempt();
-            self.queue.push_front(waiting);
-            true
-        })
+        let is_it = |running: &Running| running.request() == request && self.can_come_back(running);
+        let Some(place) = self.running.iter().position(is_it) else { return false };
+        let waiting = self.running.remove(place).preempt();
+        self.preempted = self.preempted.saturating_add(1);
+        self.queue.push_front(waiting);
+        true
+    }
+
+    /// What runs may be more than a pool that shrank would admit now.
+    fn can_come_back(&self, running: &Running) -> bool {
+        running.total() <= self.limits.narrowed(self.pool.reach(running.tag())).window()
     }
 
     /// Lets go of prefixes beyond their share, and of those that a smaller pool has no room for.
@@ -48,19 +57,23 @@ impl<D: Device> Engine<D> {
         }
         missing = minus(missing, self.prefixes.evict_of(tag, missing));
         missing = minus(missing, self.take_cached(missing, Some(tag), Depth::Lent));
-        if turn == Turn::Its {
+        if turn == Turn::First {
             missing = minus(missing, self.take_cached(missing, Some(tag), Depth::Spare));
-            let right = self.pool.entitled(tag, self.active().into_iter());
-            let will_hold = self.pool.held(tag).checked_add(wanted).unwrap_or(wanted);
-            if missing > Pages::ZERO && will_hold <= right && self.config.preemption == Preemption::On {
-                self.preempt_for(tag, missing);
-            }
+        }
+        let is_right = wanted <= self.room_at(tag, Turn::Right);
+        if missing > Pages::ZERO && is_right && self.config.preemption == Preemption::On {
+            self.preempt_for(tag, missing);
         }
     }
 
-    /// Pages of the tenant's floor that it does not hold.
-    pub(super) fn left_of_floor(&self, tag: TenantTag) -> Pages {
-        minus(self.pool.quota(tag).floor(), self.pool.held(tag))
+    /// Pages that the tenant may have beside those that it holds, at most.
+    pub(super) fn room_at(&self, tag: TenantTag, turn: Turn) -> Pages {
+        let most = match turn {
+            Turn::First => return Pages::new(u32::MAX),
+            Turn::Right => self.pool.entitled(tag, self.active().into_iter()),
+            Turn::Floor => self.pool.quota(tag).floor(),
+        };
+        minus(most, self.pool.held(tag))
     }
 
     /// Whether `wanted` more pages are over the tenant's own cap.
@@ -116,7 +129,8 @@ impl<D: Device> Engine<D> {
             active.iter().map(|tag| (*tag, self.pool.spare(*tag))).collect();
         let mut order: Vec<(Reverse<Pages>, Reverse<usize>)> = Vec::new();
         for (place, running) in self.running.iter().enumerate() {
-            if running.tag() != tag && running.preemptions() < PREEMPTIONS_MAX {
+            let may_go = running.preemptions() < PREEMPTIONS_MAX && self.can_come_back(running);
+            if running.tag() != tag && may_go {
                 let lent = lent.get(&running.tag()).copied().unwrap_or(Pages::ZERO);
                 order.push((Reverse(lent), Reverse(place)));
             }
@@ -143,7 +157,7 @@ impl<D: Device> Engine<D> {
 
     /// Who has sequences, running or waiting.
     fn active(&self) -> BTreeSet<TenantTag> {
-        let running = self.running.iter().map(crate::core::sequence::Running::tag);
+        let running = self.running.iter().map(Running::tag);
         running.chain(self.queue.turns()).collect()
     }
 }

@@ -19,24 +19,30 @@ const IDLE_SCRUB: Pages = Pages::new(64);
 /// Wipes that may fail in a row before the device is not believed any more.
 const SCRUB_FAILURES_MAX: u32 = 16;
 
+/// How often one that wants more than its tenant's right is overtaken; after that all but floors is kept for it.
+const OVERTAKEN_MAX: u32 = 16;
+
 /// What the next sequence of a tenant met with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Granted {
     Yes,
-    /// There are too few pages for now, and who comes after may not use them up.
-    Short(NotGranted),
+    /// There are too few pages for now; who comes after has this turn.
+    Short(NotGranted, Turn),
     /// The tenant has its cap, or may use no more than its floor: nobody waits for it.
     Later(NotGranted),
     /// Nobody waits.
     Nobody,
 }
 
-/// Whose turn it is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// What a tenant may have, for the sake of those who wait before it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Turn {
-    Its,
-    /// Another tenant's, for whom all but floors is kept.
-    Anothers,
+    /// All that there is: it is first.
+    First,
+    /// Its right, no more: who is first wants to borrow.
+    Right,
+    /// Its floor, no more: who is first has less than its right, or was overtaken often enough.
+    Floor,
 }
 
 impl<D: Device> Engine<D> {
@@ -55,7 +61,7 @@ impl<D: Device> Engine<D> {
             match self.grant_next(&mut budget) {
                 Granted::Yes => granted = true,
                 Granted::Nobody => break None,
-                Granted::Short(short) | Granted::Later(short) => break Some(short),
+                Granted::Short(short, _) | Granted::Later(short) => break Some(short),
             }
         };
         let after = self.audit();
@@ -66,14 +72,23 @@ impl<D: Device> Engine<D> {
         worked
     }
 
-    /// Asks the tenants in their order. Once one must wait for pages, those after it are served from their floors alone.
+    /// Asks the tenants in their order. Once one must wait for pages, those after it may have less.
     fn grant_next(&mut self, budget: &mut Pages) -> Granted {
-        let (mut turn, mut first) = (Turn::Its, Granted::Nobody);
+        let (mut turn, mut first) = (Turn::First, Granted::Nobody);
+        let mut waits = None;
         for tag in self.queue.turns() {
             let granted = self.grant(tag, turn, budget);
             match granted {
-                Granted::Yes => return granted,
-                Granted::Short(_) => turn = Turn::Anothers,
+                Granted::Yes => {
+                    if let Some(waits) = waits {
+                        self.queue.overtake(waits);
+                    }
+                    return granted;
+                }
+                Granted::Short(_, next) => {
+                    turn = turn.max(next);
+                    waits = waits.or(Some(tag));
+                }
                 Granted::Later(_) | Granted::Nobody => {}
             }
             if first == Granted::Nobody {
@@ -153,8 +168,10 @@ impl<D: Device> Engine<D> {
         let run = self.prefixes.find(tag, head.known());
         let adopted = run.as_ref().map_or(Pages::ZERO, |run| run.len());
         let wanted = minus(self.facts.page_size.pages_for(total), adopted);
-        if turn == Turn::Anothers && wanted > self.left_of_floor(tag) {
-            return Granted::Later(NotGranted::NoRoom { wanted, room: self.left_of_floor(tag) });
+        let overtaken = head.overtaken();
+        let room = self.room_at(tag, turn);
+        if wanted > room {
+            return Granted::Later(NotGranted::NoRoom { wanted, room });
         }
         self.reclaim(tag, turn, wanted);
         let clean = self.pool.census().clean;
@@ -165,7 +182,10 @@ impl<D: Device> Engine<D> {
         let lease = match self.pool.lease(&scope, wanted) {
             Ok(lease) => lease,
             Err(short) if self.is_capped(tag, wanted) => return Granted::Later(short),
-            Err(short) => return Granted::Short(short),
+            Err(short) => {
+                let may_borrow = wanted > self.room_at(tag, Turn::Right) && overtaken < OVERTAKEN_MAX;
+                return Granted::Short(short, if may_borrow { Turn::Right } else { Turn::Floor });
+            }
         };
         self.begin(tag, lease, run);
         Granted::Yes

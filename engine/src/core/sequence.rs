@@ -75,7 +75,8 @@ impl Stamper {
 
 /// Admitted, and without any page: never granted any, or preempted.
 pub(super) struct Waiting {
-    pub(super) history: History,
+    history: History,
+    overtaken: u32,
 }
 
 /// What a sequence is, whether or not it has pages.
@@ -107,7 +108,17 @@ impl Waiting {
             completion: 0,
             preemptions: 0,
         };
-        Self { history }
+        Self { history, overtaken: 0 }
+    }
+
+    /// How often others were served before it while it was its tenant's turn.
+    pub(super) fn overtaken(&self) -> u32 {
+        self.overtaken
+    }
+
+    /// Once more.
+    pub(super) fn overtake(&mut self) {
+        self.overtaken = self.overtaken.saturating_add(1);
     }
 
     pub(super) fn request(&self) -> RequestId {
@@ -135,7 +146,7 @@ impl Waiting {
             Ok(known) => {
                 let history =
                     History { stamper, stop_tokens, sampler, prompt, known, completion, preemptions };
-                Ok(Self { history })
+                Ok(Self { history, overtaken: self.overtaken })
             }
             Err(rejected) => Err(stamper.turn_away(refusal(&rejected), completion)),
         }
@@ -219,6 +230,11 @@ impl Running {
         Candidate { left, phase, served: self.served }
     }
 
+    /// Tokens of prompt and output together.
+    pub(super) fn total(&self) -> Tokens {
+        self.history.known.total()
+    }
+
     /// Pages that come free when it is preempted.
     pub(super) fn own_pages(&self) -> Pages {
         let all = u32::try_from(self.lease.pages().count()).unwrap_or(u32::MAX);
@@ -234,7 +250,7 @@ impl Running {
     pub(super) fn preempt(self) -> Waiting {
         let mut history = self.history;
         history.preemptions = history.preemptions.saturating_add(1);
-        Waiting { history }
+        Waiting { history, overtaken: 0 }
     }
 
     /// Takes part in `step` with its next `count` tokens.

@@ -20,6 +20,8 @@ fn the_traces_notice_a_lost_guard() {
         Fault::DoubleGrant,
         Fault::PrefixNoTokenCompare,
         Fault::PrefixWholePrompt,
+        Fault::FloorIgnored,
+        Fault::CapIgnored,
     ];
     for fault in faults {
         let noticed = (0..60).filter(|seed| with(fault, || run_trace(*seed, Lie::None)).is_err()).count();

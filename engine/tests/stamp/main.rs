@@ -11,6 +11,7 @@
 mod behaviour;
 mod common;
 mod controls;
+mod events;
 #[cfg(feature = "seeded-faults")]
 mod faults;
 mod pressure;
