@@ -7,11 +7,11 @@ use std::time::SystemTime;
 use policies::WindowCap;
 use serde_json::{Value, json};
 use tenant::{
-    Concurrency, Expiry, KeyId, KeyLimits, KeyRecord, KeySpec, Name, Pepper, Revoked, Store, StoreError,
-    Tenant, UnixMillis,
+    Concurrency, Expiry, KeyId, KeyLimits, KeyRecord, KeySpec, MemoryCap, MemoryShare, Name, Pepper, Revoked,
+    Store, StoreError, Tenant, UnixMillis,
 };
 
-use crate::cli::{KeyCommand, KeyCreate, TenantCommand};
+use crate::cli::{KeyCommand, KeyCreate, ShareArgs, TenantCommand};
 use crate::data::DataDir;
 use crate::exit::{Doing, Exit, Failure};
 use crate::present::{self, Form, printable};
@@ -33,8 +33,13 @@ pub(crate) fn now() -> UnixMillis {
 pub(crate) async fn run_tenant(data: &DataDir, command: TenantCommand) -> Result<(), Failure> {
     let store = open(data).await?;
     match command {
-        TenantCommand::Create { name, json } => {
-            let tenant = create_tenant(&store, &name).await?;
+        TenantCommand::Create { name, share, json } => {
+            // Looked at before the tenant is made, so that a slip makes none.
+            let share = changed(MemoryShare::default(), &share)?;
+            let mut tenant = create_tenant(&store, &name).await?;
+            if share != tenant.share {
+                set_share(&store, &mut tenant, share).await?;
+            }
             match Form::of(json) {
                 Form::Json => present::json(&tenant_json(&tenant)),
                 Form::Table => present::line(&format!(
@@ -44,20 +49,55 @@ pub(crate) async fn run_tenant(data: &DataDir, command: TenantCommand) -> Result
                 )),
             }
         }
+        TenantCommand::Share { name, share, json } => {
+            let mut tenant = existing(&store, &name).await?;
+            let share = changed(tenant.share, &share)?;
+            set_share(&store, &mut tenant, share).await?;
+            match Form::of(json) {
+                Form::Json => present::json(&tenant_json(&tenant)),
+                Form::Table => present::table(&TENANT_COLUMNS, &[tenant_row(&tenant)]),
+            }
+        }
         TenantCommand::List { json } => {
             let tenants = store.list_tenants().await.doing(Exit::Store, "list the tenants")?;
             match Form::of(json) {
                 Form::Json => present::json(&tenants.iter().map(tenant_json).collect()),
                 Form::Table => {
-                    let rows = tenants
-                        .iter()
-                        .map(|tenant| vec![tenant.id.to_string(), printable(tenant.name.as_str())])
-                        .collect::<Vec<_>>();
-                    present::table(&["ID", "NAME"], &rows)
+                    let rows = tenants.iter().map(tenant_row).collect::<Vec<_>>();
+                    present::table(&TENANT_COLUMNS, &rows)
                 }
             }
         }
     }
+}
+
+const TENANT_COLUMNS: [&str; 5] = ["ID", "NAME", "FLOOR", "CAP", "WEIGHT"];
+
+fn tenant_row(tenant: &Tenant) -> Vec<String> {
+    let MemoryShare { floor, cap, weight } = tenant.share;
+    let cap = match cap {
+        MemoryCap::Pool => "pool".to_owned(),
+        MemoryCap::Tokens(tokens) => tokens.to_string(),
+    };
+    let (id, name) = (tenant.id.to_string(), printable(tenant.name.as_str()));
+    vec![id, name, floor.to_string(), cap, weight.to_string()]
+}
+
+/// The share with what was asked for in it.
+fn changed(share: MemoryShare, asked: &ShareArgs) -> Result<MemoryShare, Failure> {
+    MemoryShare {
+        floor: asked.floor.unwrap_or(share.floor),
+        cap: asked.cap.unwrap_or(share.cap),
+        weight: asked.weight.and_then(NonZeroU32::new).unwrap_or(share.weight),
+    }
+    .checked()
+    .map_err(|error| Failure::new(Exit::Usage, format_args!("the share: {error}")))
+}
+
+async fn set_share(store: &Store, tenant: &mut Tenant, share: MemoryShare) -> Result<(), Failure> {
+    store.set_share(tenant.id, share).await.map_err(|error| refused("set the share", &error))?;
+    tenant.share = share;
+    Ok(())
 }
 
 pub(crate) async fn create_tenant(store: &Store, name: &str) -> Result<Tenant, Failure> {
@@ -172,6 +212,7 @@ fn refused(doing: &str, error: &StoreError) -> Failure {
         | StoreError::NoSuchKey(_)
         | StoreError::WindowCapTooHigh { .. }
         | StoreError::ConcurrencyTooHigh { .. }
+        | StoreError::BadShare(_)
         | StoreError::ExpiryPassed => Exit::Usage,
         StoreError::Full { .. }
         | StoreError::WrongPepper
@@ -185,7 +226,18 @@ fn refused(doing: &str, error: &StoreError) -> Failure {
 }
 
 fn tenant_json(tenant: &Tenant) -> Value {
-    json!({ "id": tenant.id.to_string(), "name": tenant.name.as_str(), "created_ms": tenant.created.get() })
+    let cap = match tenant.share.cap {
+        MemoryCap::Pool => None,
+        MemoryCap::Tokens(tokens) => Some(tokens.get()),
+    };
+    json!({
+        "id": tenant.id.to_string(),
+        "name": tenant.name.as_str(),
+        "created_ms": tenant.created.get(),
+        "floor": tenant.share.floor,
+        "cap": cap,
+        "weight": tenant.share.weight.get(),
+    })
 }
 
 fn key_json(key: &KeyRecord, tenant: Option<&Tenant>) -> Value {

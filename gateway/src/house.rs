@@ -19,7 +19,7 @@ use wire::WireKey;
 use crate::answer::Denied;
 use crate::edge::{Listener, Role};
 use crate::flow::{self, Client, Prepared};
-use crate::link::{Engine, Link};
+use crate::link::{Engine, Link, reach};
 use crate::meter::Meter;
 use crate::openai::{Endpoint, ModelEntry, Shape, model_json, models_json};
 use crate::record::{Asker, Ledger};
@@ -126,7 +126,7 @@ impl Gateway {
         parts.audit.append(&Record::Boot(boot), now)?.await?;
         let started = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let house = House {
-            link: Link::new(config.engine_socket, config.wire_key),
+            link: Link::new(config.engine_socket, config.wire_key, Arc::clone(&parts.directory)),
             policy,
             version,
             policy_source,
@@ -220,11 +220,14 @@ impl House {
         Some(Ledger::open(audit, meter, moment, Asker::of(principal)?, endpoint))
     }
 
-    /// The window that this caller truly has: the least of the model's, the engine's, the policy's and the key's.
+    /// The window that this caller truly has: the least of the model's, the engine's, the policy's, the key's, and what its
+    /// tenant may hold of the engine's memory.
     fn window(&self, principal: &Principal, engine: &Engine) -> u32 {
         let model = u32::try_from(self.model.context).unwrap_or(u32::MAX);
         let window = self.policy.window_cap().narrow(engine.window.min(model));
-        principal.limits.window_cap.narrow(window)
+        let pool = (engine.hello.capacity, engine.hello.page_tokens);
+        let reach = reach(&self.directory.shares(), principal.tag, pool);
+        principal.limits.window_cap.narrow(window.min(reach))
     }
 
     /// The bodies of `GET /v1/models` and `GET /v1/models/{id}`.

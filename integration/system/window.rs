@@ -1,5 +1,7 @@
 //! P4, from outside: the window is what the pool holds, and it is exact.
 
+use std::time::Duration;
+
 use integration::server::Home;
 use serde_json::{Value, json};
 
@@ -83,4 +85,45 @@ fn a_key_with_a_cap_has_a_narrower_window() {
     let over = ask(&words(120, 9));
     assert_eq!((over.status(), over.code().as_str()), (400, "context_length_exceeded"), "{}", over.json());
     assert!(over.json()["error"]["message"].as_str().unwrap().contains("128"));
+}
+
+/// P8, from outside: what one tenant has reserved, nobody else can ask for, and a cap is its tenant's window.
+#[test]
+fn floors_and_caps_narrow_the_window_of_whom_they_concern() {
+    let home = Home::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let server = home.up(&["--pool-tokens", "1024"]);
+    let (reserved, capped) = (home.key("reserved"), home.key("capped"));
+    for key in [&reserved, &capped] {
+        server.knows(key);
+    }
+    let window = |key: &str| {
+        let models = integration::http::get(server.address, "/v1/models", Some(key)).json();
+        models["data"][0]["context_window"].as_u64().unwrap()
+    };
+    assert_eq!([&server.key, &reserved, &capped].map(|key| window(key)), [1024, 1024, 1024]);
+
+    let share = home.json(&["tenant", "share", "reserved", "--floor", "600", "--json"]);
+    assert_eq!((&share["floor"], &share["cap"], &share["weight"]), (&json!(600), &json!(null), &json!(1)));
+    home.json(&["tenant", "share", "capped", "--cap", "100", "--weight", "2", "--json"]);
+    // 600 tokens are 38 pages of 16, 100 tokens are 6.
+    let known = || (window(&server.key) == 1024 - 608).then_some(());
+    let ((), _) = integration::wait::until("shares that are known", Duration::from_secs(5), known);
+    assert_eq!((window(&reserved), window(&capped)), (1024, 96));
+
+    let ask =
+        |key: &str, count| integration::http::post(server.address, "/v1/completions", key, &words(count, 1));
+    assert_eq!(ask(&server.key, 415).status(), 200);
+    for (key, count, allowed) in [(&server.key, 416, "416"), (&capped, 96, "96")] {
+        let over = ask(key, count);
+        assert_eq!((over.status(), over.code().as_str()), (400, "context_length_exceeded"));
+        assert!(over.json()["error"]["message"].as_str().unwrap().contains(allowed), "{}", over.json());
+    }
+    assert_eq!(ask(&capped, 95).status(), 200);
+    assert_eq!(ask(&reserved, 700).status(), 200);
+
+    let refused = home.run(&["tenant", "share", "capped", "--floor", "101"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("a floor of 101 tokens is above the cap of 100")
+    );
 }

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use server::{EngineArgs, EngineSize, GatewayArgs, Listeners, ServeArgs, UpArgs};
-pub(crate) use store::{AuditCommand, KeyCommand, KeyCreate, ModelCommand, PolicyCommand, TenantCommand};
+pub(crate) use store::{
+    AuditCommand, KeyCommand, KeyCreate, ModelCommand, PolicyCommand, ShareArgs, TenantCommand,
+};
 
 const AFTER_HELP: &str = "\
 Examples:

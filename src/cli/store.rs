@@ -1,8 +1,10 @@
 //! The arguments of the commands that look after models, tenants, keys, policies and the audit log.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use tenant::{MemoryCap, WEIGHT_MAX};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelCommand {
@@ -40,7 +42,22 @@ pub(crate) enum TenantCommand {
     Create {
         /// Its name, not taken by another
         name: String,
+        #[command(flatten)]
+        share: ShareArgs,
         /// Print one JSON object, with `id` and `name`
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change what a tenant may hold of the engine's memory; a running server obeys within a second
+    #[command(
+        after_help = "What is not named stays as it is.\n\nExamples:\n  bulkhead tenant share acme --floor 4096\n  bulkhead tenant share acme --floor 0 --cap pool --weight 1"
+    )]
+    Share {
+        /// The tenant
+        name: String,
+        #[command(flatten)]
+        share: ShareArgs,
+        /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
@@ -50,6 +67,28 @@ pub(crate) enum TenantCommand {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// What a tenant may hold of the engine's memory for keys and values.
+#[derive(Debug, Args)]
+pub(crate) struct ShareArgs {
+    /// Tokens that no other tenant can hold, whether they are used or not; all floors together must fit in the pool
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) floor: Option<u32>,
+    /// Tokens held at most, running requests and cached prefixes together; `pool` for no cap but the pool
+    #[arg(long, value_name = "TOKENS|pool", value_parser = memory_cap)]
+    pub(crate) cap: Option<MemoryCap>,
+    /// Part in the sharing of what no floor reserves, against other tenants' [1..=1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(WEIGHT_MAX)))]
+    pub(crate) weight: Option<u32>,
+}
+
+fn memory_cap(text: &str) -> Result<MemoryCap, String> {
+    if text == "pool" {
+        return Ok(MemoryCap::Pool);
+    }
+    let tokens = text.parse().ok().and_then(NonZeroU32::new).map(MemoryCap::Tokens);
+    tokens.ok_or_else(|| "a number of tokens from 1, or `pool`, is needed".to_owned())
 }
 
 #[derive(Debug, Subcommand)]

@@ -23,6 +23,7 @@ use crate::error::StoreError;
 use crate::key::{ApiKey, KeyId};
 use crate::limits::{Concurrency, Expiry, KeyLimits};
 use crate::pepper::Pepper;
+use crate::share::TenantShare;
 use crate::store::{Entry, Snapshot, Store, TenantId};
 use crate::time::UnixMillis;
 
@@ -184,6 +185,11 @@ impl Directory {
             age: now.saturating_duration_since(confirmed),
             failures: self.failures.load(Ordering::Relaxed),
         }
+    }
+
+    /// What tenants may hold of an engine's memory, as the store last said; only those for whom something was said.
+    pub fn shares(&self) -> Arc<[TenantShare]> {
+        Arc::clone(&self.snapshot.load().shares)
     }
 
     /// Keys that work, expired ones included.

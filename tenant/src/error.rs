@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::key::KeyId;
+use crate::share::BadShare;
 use crate::store::TenantId;
 
 /// Why the store did not do what it was asked. Nothing was changed.
@@ -33,6 +34,9 @@ pub enum StoreError {
         /// Requests allowed.
         allowed: u32,
     },
+    /// The share cannot be.
+    #[error("{0}")]
+    BadShare(#[from] BadShare),
     /// The key would never work.
     #[error("the expiry lies in the past")]
     ExpiryPassed,

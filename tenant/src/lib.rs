@@ -26,6 +26,7 @@ mod limits;
 mod name;
 mod pepper;
 mod secret;
+mod share;
 mod store;
 mod time;
 
@@ -37,6 +38,7 @@ pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
 pub use pepper::{Pepper, PepperError};
 pub use secret::Secret;
+pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
     BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, Revision, Revoked, Snapshot, Store, TENANTS_MAX, Tenant, TenantId,
 };

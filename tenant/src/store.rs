@@ -27,6 +27,7 @@ use crate::limits::{Concurrency, Expiry, KeyLimits};
 use crate::name::Name;
 use crate::pepper::Pepper;
 use crate::secret::Secret;
+use crate::share::{MemoryCap, MemoryShare};
 use crate::time::UnixMillis;
 
 pub(crate) use row::Entry;
@@ -98,7 +99,8 @@ impl Store {
         let held = sqlx::query_scalar("SELECT count(*) FROM tenants").fetch_one(&mut *change).await?;
         room_for_one_more(held, self.room.tenants)?;
         let tag = self.draw_tag(&mut change).await?;
-        let tenant = Tenant { id: new_tenant_id(now), name, tag, created: now };
+        let share = MemoryShare::default();
+        let tenant = Tenant { id: new_tenant_id(now), name, tag, created: now, share };
         let inserted = sqlx::query("INSERT INTO tenants (id, name, tag, created_ms) VALUES (?, ?, ?, ?)")
             .bind(tenant.id.bytes().as_slice())
             .bind(tenant.name.as_str())
@@ -118,9 +120,12 @@ impl Store {
     /// # Errors
     /// As the database reports.
     pub async fn list_tenants(&self) -> Result<Vec<Tenant>, StoreError> {
-        let rows = sqlx::query("SELECT id, name, tag, created_ms FROM tenants ORDER BY id")
-            .fetch_all(&self.pool)
-            .await?;
+        let rows = sqlx::query(
+            "SELECT id, name, tag, created_ms, floor, cap, weight
+             FROM tenants LEFT JOIN shares ON shares.tenant = tenants.id ORDER BY id",
+        )
+        .fetch_all(&self.pool)
+        .await?;
         rows.iter().map(Tenant::read).collect()
     }
 
@@ -129,11 +134,45 @@ impl Store {
     /// # Errors
     /// As the database reports.
     pub async fn find_tenant(&self, name: &str) -> Result<Option<Tenant>, StoreError> {
-        let row = sqlx::query("SELECT id, name, tag, created_ms FROM tenants WHERE name = ?")
-            .bind(name)
-            .fetch_optional(&self.pool)
-            .await?;
+        let row = sqlx::query(
+            "SELECT id, name, tag, created_ms, floor, cap, weight
+             FROM tenants LEFT JOIN shares ON shares.tenant = tenants.id WHERE name = ?",
+        )
+        .bind(name)
+        .fetch_optional(&self.pool)
+        .await?;
         row.as_ref().map(Tenant::read).transpose()
+    }
+
+    /// Gives a tenant another share of the engine's memory. Whether all floors fit is the engine's to say, whose pool they
+    /// must fit in.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTenant`], [`StoreError::BadShare`].
+    pub async fn set_share(&self, tenant: TenantId, share: MemoryShare) -> Result<(), StoreError> {
+        let MemoryShare { floor, cap, weight } = share.checked()?;
+        let cap = match cap {
+            MemoryCap::Pool => None,
+            MemoryCap::Tokens(tokens) => Some(i64::from(tokens.get())),
+        };
+        let mut change = self.change().await?;
+        let kept = sqlx::query(
+            "INSERT INTO shares (tenant, floor, cap, weight) VALUES (?, ?, ?, ?)
+             ON CONFLICT (tenant) DO UPDATE SET floor = excluded.floor, cap = excluded.cap, weight = excluded.weight",
+        )
+        .bind(tenant.bytes().as_slice())
+        .bind(i64::from(floor))
+        .bind(cap)
+        .bind(i64::from(weight.get()))
+        .execute(&mut *change)
+        .await;
+        match kept {
+            Err(sqlx::Error::Database(error)) if error.is_foreign_key_violation() => {
+                Err(StoreError::NoSuchTenant(tenant))
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => change.commit().await.map_err(StoreError::from),
+        }
     }
 
     /// Makes a key. The secret is returned here and nowhere else, ever.
@@ -245,9 +284,15 @@ impl Store {
         .bind(i64::from(self.room.keys).saturating_add(1))
         .fetch_all(&mut *moment)
         .await?;
+        let shares = sqlx::query(
+            "SELECT tag, floor, cap, weight FROM shares JOIN tenants ON tenants.id = shares.tenant ORDER BY tag",
+        )
+        .fetch_all(&mut *moment)
+        .await?;
         if u32::try_from(rows.len()).is_ok_and(|held| held <= self.room.keys) {
             let entries = rows.iter().map(Entry::read).collect::<Result<_, _>>()?;
-            return Ok(Snapshot { revision: Revision(revision), entries });
+            let shares = shares.iter().map(row::tenant_share).collect::<Result<_, _>>()?;
+            return Ok(Snapshot { revision: Revision(revision), entries, shares });
         }
         Err(StoreError::Full { limit: self.room.keys })
     }

@@ -20,6 +20,6 @@ mod ticket;
 pub use frame::{Decoder, FRAME_BYTES_MAX, FrameError, encode};
 pub use message::{
     Census, Delta, End, Ending, EngineStatus, Evidence, Failed, Finished, GatewayHello, Hello, Logprobs,
-    PROTOCOL, Refusal, RequestId, Sampling, Stamp, Submit, ToEngine, ToGateway, TokenOut,
+    PROTOCOL, Quota, Refusal, RequestId, Sampling, Stamp, Submit, ToEngine, ToGateway, TokenOut,
 };
 pub use ticket::{TicketCheck, TicketError, WireKey, digest_tokens};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol; unequal means no session.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
 
 /// The internal name of one sequence: the bytes of a UUID v7, made by the gateway, never taken from a client.
 pub type RequestId = [u8; 16];
@@ -19,6 +19,22 @@ pub enum ToEngine {
     Cancel(RequestId),
     /// Asks for one [`ToGateway::Status`].
     Status,
+    /// What tenants may hold from now on: all of them, in place of what was said before. A set that the engine cannot keep
+    /// changes nothing.
+    Quotas(Vec<Quota>),
+}
+
+/// What one tenant may hold of the pool. A tenant without one has no floor, no cap, and the weight 1.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Quota {
+    /// The tenant's opaque tag.
+    pub tag: u64,
+    /// Tokens that no other tenant can hold; rounded up to whole pages.
+    pub floor: u32,
+    /// Tokens that it holds at most; rounded down to whole pages.
+    pub cap: u32,
+    /// Its part in the sharing of the rest; at least 1.
+    pub weight: u32,
 }
 
 /// Engine to gateway.

@@ -37,7 +37,7 @@ use isolation::{
 use prefixes::Prefixes;
 use queue::Queue;
 use sequence::{Running, Stamper, Waiting};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, num::NonZeroU32};
 use wire::{Ending, EngineStatus, Failed, Hello, PROTOCOL, Refusal, RequestId, Submit, ToGateway};
 
 /// Stop tokens of one sequence at most.
@@ -218,6 +218,21 @@ impl<D: Device> Engine<D> {
         self.pool.set_quotas(quotas.iter().copied())?;
         self.narrow();
         Ok(())
+    }
+
+    /// The same, as a gateway says it.
+    ///
+    /// # Errors
+    /// As [`Engine::set_quotas`]; a weight of 0 counts as 1.
+    pub fn set_quotas_in_tokens(&mut self, quotas: &[wire::Quota]) -> Result<(), QuotaError> {
+        let size = self.facts.page_size;
+        let in_pages = quotas.iter().map(|quota| {
+            let (floor, cap) = (Tokens::new(quota.floor), Tokens::new(quota.cap));
+            let weight = NonZeroU32::new(quota.weight).unwrap_or(NonZeroU32::MIN);
+            let pages = Quota::new(size.pages_for(floor), size.full_pages(cap), weight)?;
+            Ok((TenantTag::new(quota.tag), pages))
+        });
+        self.set_quotas(&in_pages.collect::<Result<Vec<_>, _>>()?)
     }
 
     /// Lets go of all prefixes of a tenant that no sequence reads.

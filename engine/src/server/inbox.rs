@@ -157,7 +157,7 @@ fn tokens(event: &Event) -> usize {
         Event::Said(_, ToEngine::Submit(submit)) => {
             submit.prompt.len().saturating_add(submit.stop_tokens.len())
         }
-        Event::Said(_, ToEngine::Hello(_) | ToEngine::Cancel(_) | ToEngine::Status)
+        Event::Said(_, ToEngine::Hello(_) | ToEngine::Cancel(_) | ToEngine::Status | ToEngine::Quotas(_))
         | Event::Opened(..)
         | Event::Closed(_) => 0,
     }

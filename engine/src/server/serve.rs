@@ -102,7 +102,20 @@ impl<D: Device> Loop<D> {
                     session.say(&ToGateway::Status(status));
                 }
             }
+            Event::Said(id, ToEngine::Quotas(quotas)) => {
+                if self.sessions.get(&id).is_some_and(|session| session.tickets.is_some()) {
+                    self.share(&quotas);
+                }
+            }
             Event::Closed(id) => self.close(id),
+        }
+    }
+
+    /// A set of quotas that cannot be kept leaves the one before in force.
+    fn share(&mut self, quotas: &[wire::Quota]) {
+        match self.engine.set_quotas_in_tokens(quotas) {
+            Ok(()) => tracing::info!(tenants = quotas.len(), "memory is shared anew"),
+            Err(error) => tracing::error!(%error, "shares of memory are refused; those before stay in force"),
         }
     }
 

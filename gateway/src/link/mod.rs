@@ -5,8 +5,10 @@
 
 mod group;
 mod session;
+mod shares;
 
 pub(crate) use group::{Event, Group};
+pub(crate) use shares::reach;
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -14,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use isolation::tag::TenantTag;
+use tenant::Directory;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 use wire::{EngineStatus, Hello, RequestId, Sampling, Submit, ToEngine, ToGateway, WireKey};
@@ -36,6 +39,8 @@ pub(crate) struct Link(Arc<Shared>);
 struct Shared {
     socket: PathBuf,
     key: WireKey,
+    /// For what tenants may hold, and nothing else.
+    directory: Arc<Directory>,
     live: Mutex<Option<Live>>,
     seen: watch::Sender<Option<Hello>>,
 }
@@ -79,8 +84,9 @@ pub(crate) struct Engine {
 
 impl Link {
     /// A link that is down until [`Link::run`] runs.
-    pub(crate) fn new(socket: PathBuf, key: WireKey) -> Self {
-        Self(Arc::new(Shared { socket, key, live: Mutex::new(None), seen: watch::Sender::new(None) }))
+    pub(crate) fn new(socket: PathBuf, key: WireKey, directory: Arc<Directory>) -> Self {
+        let (live, seen) = (Mutex::new(None), watch::Sender::new(None));
+        Self(Arc::new(Shared { socket, key, directory, live, seen }))
     }
 
     /// Connects, and connects again, until it is dropped.

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use wire::{Decoder, FrameError, GatewayHello, Hello, PROTOCOL, ToEngine, ToGateway};
 
-use super::{Live, OUT_MAX, Shared};
+use super::{Live, OUT_MAX, Shared, shares::Shares};
 
 /// Pause before the first new attempt, doubled until [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -26,7 +26,7 @@ const LOOK_MAX: Duration = Duration::from_secs(5);
 const READ_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Error)]
-enum Ended {
+pub(super) enum Ended {
     #[error("the engine cannot be reached: {0}")]
     Io(#[from] std::io::Error),
     #[error("the engine sent {0}")]
@@ -110,6 +110,11 @@ async fn serve(shared: &Shared, stream: UnixStream, mut decoder: Decoder, hello:
         routes: HashMap::new(),
         asked: VecDeque::new(),
     });
+    let mut shares = Shares::new(&hello);
+    // Before anybody can submit: the route to the engine is in order.
+    if let Err(ended) = shares.tell(shared) {
+        return ended;
+    }
     shared.seen.send_replace(Some(hello));
     let write = async {
         while let Some(frame) = queue.recv().await {
@@ -138,6 +143,9 @@ async fn serve(shared: &Shared, stream: UnixStream, mut decoder: Decoder, hello:
         often.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             often.tick().await;
+            if let Err(ended) = shares.tell(shared) {
+                return ended;
+            }
             let asked = shared.live().as_mut().and_then(Live::ask);
             let Some(asked) = asked else { continue };
             if let Ok(Ok(status)) = timeout(LOOK_MAX, asked).await
@@ -150,7 +158,7 @@ async fn serve(shared: &Shared, stream: UnixStream, mut decoder: Decoder, hello:
     tokio::select! {
         ended = write => ended,
         ended = listen => ended,
-        never = look => never,
+        ended = look => ended,
     }
 }
 

@@ -213,6 +213,7 @@ async fn session(mut stream: UnixStream, lie: Lie, marker: &[u32], said: &watch:
                     vec![]
                 }
                 ToEngine::Status => vec![status()],
+                ToEngine::Quotas(_) => vec![],
             };
             for frame in frames {
                 if stream.write_all(&wire::encode(&frame).unwrap()).await.is_err() {

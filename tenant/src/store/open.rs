@@ -78,15 +78,14 @@ fn closed_to_others(path: &Path) -> io::Result<File> {
 
 /// Each is applied once, in its own transaction, and never edited afterwards: its checksum is in the store.
 fn migrations() -> Migrator {
-    let first = include_str!("../../migrations/0001_tenants_and_keys.sql");
-    let simple = MigrationType::Simple;
-    Migrator::with_migrations(vec![Migration::new(
-        1,
-        "tenants and keys".into(),
-        simple,
-        first.into_sql_str(),
-        false,
-    )])
+    let all = [
+        ("tenants and keys", include_str!("../../migrations/0001_tenants_and_keys.sql")),
+        ("shares", include_str!("../../migrations/0002_shares.sql")),
+    ];
+    let migration = |(version, (name, sql)): (i64, (&'static str, &'static str))| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations((1..).zip(all).map(migration).collect())
 }
 
 /// Compares the pepper with the one that the store's digests were made with, and notes versions that are new.

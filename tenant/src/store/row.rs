@@ -3,6 +3,7 @@
 use core::fmt;
 use core::num::NonZeroU32;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use isolation::tag::TenantTag;
 use policies::WindowCap;
@@ -14,6 +15,7 @@ use crate::error::StoreError;
 use crate::key::KeyId;
 use crate::limits::{Concurrency, Expiry, KeyLimits};
 use crate::name::Name;
+use crate::share::{MemoryCap, MemoryShare, TenantShare};
 use crate::time::UnixMillis;
 
 /// Names a tenant, outside the engine. A UUID v7: ids sort by birth.
@@ -55,6 +57,8 @@ pub struct Tenant {
     pub tag: TenantTag,
     /// When it was made.
     pub created: UnixMillis,
+    /// What it may hold of an engine's memory.
+    pub share: MemoryShare,
 }
 
 /// A key, without its secret.
@@ -84,6 +88,8 @@ pub struct Revision(pub(crate) i64);
 pub struct Snapshot {
     pub(crate) revision: Revision,
     pub(crate) entries: HashMap<KeyId, Entry>,
+    /// Of tenants that have one; by tag.
+    pub(crate) shares: Arc<[TenantShare]>,
 }
 
 impl Snapshot {
@@ -109,15 +115,42 @@ pub(crate) struct Entry {
 }
 
 impl Tenant {
-    /// Columns: id, name, tag, created_ms.
+    /// Columns: id, name, tag, created_ms, floor, cap, weight.
     pub(super) fn read(row: &SqliteRow) -> Result<Self, StoreError> {
         Ok(Self {
             id: tenant_id(row.try_get(0)?, "tenants", "id")?,
             name: name(row.try_get(1)?, "tenants")?,
             tag: TenantTag::new(row.try_get::<i64, _>(2)?.cast_unsigned()),
             created: millis(row.try_get(3)?, "tenants", "created_ms")?,
+            share: match row.try_get::<Option<i64>, _>(4)? {
+                None => MemoryShare::default(),
+                Some(floor) => share(floor, row.try_get(5)?, row.try_get(6)?)?,
+            },
         })
     }
+}
+
+/// Columns: tag, floor, cap, weight.
+pub(super) fn tenant_share(row: &SqliteRow) -> Result<TenantShare, StoreError> {
+    Ok(TenantShare {
+        tag: TenantTag::new(row.try_get::<i64, _>(0)?.cast_unsigned()),
+        share: share(row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)?,
+    })
+}
+
+fn share(floor: i64, cap: Option<i64>, weight: i64) -> Result<MemoryShare, StoreError> {
+    let positive = |stored: i64, column| {
+        u32::try_from(stored).ok().and_then(NonZeroU32::new).ok_or_else(|| damaged("shares", column))
+    };
+    let share = MemoryShare {
+        floor: u32::try_from(floor).map_err(|_| damaged("shares", "floor"))?,
+        cap: match cap {
+            None => MemoryCap::Pool,
+            Some(tokens) => MemoryCap::Tokens(positive(tokens, "cap")?),
+        },
+        weight: positive(weight, "weight")?,
+    };
+    share.checked().map_err(|_| damaged("shares", "floor"))
 }
 
 impl KeyRecord {

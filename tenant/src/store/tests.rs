@@ -277,7 +277,7 @@ async fn a_schema_that_is_newer_or_edited_is_refused() {
     let bench = Bench::new().await;
     bench.by_hand("UPDATE _sqlx_migrations SET checksum = x'00'").await.unwrap();
     assert!(matches!(open_in(bench.folder.path()).await, Err(StoreError::Schema(_))));
-    bench.by_hand("UPDATE _sqlx_migrations SET version = 999").await.unwrap();
+    bench.by_hand("UPDATE _sqlx_migrations SET version = 999 WHERE version = 1").await.unwrap();
     assert!(matches!(open_in(bench.folder.path()).await, Err(StoreError::Schema(_))));
 }
 
@@ -349,4 +349,38 @@ fn processes_share_one_store() {
         assert_eq!((tenants.len(), store.list_keys().await.unwrap().len()), (40, 40));
         assert_eq!(tenants.iter().map(|tenant| tenant.tag).collect::<HashSet<_>>().len(), 40);
     });
+}
+
+#[tokio::test]
+async fn shares_are_kept_changed_and_followed() {
+    use crate::directory::Directory;
+    use crate::share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
+    let bench = Bench::new().await;
+    let acme = bench.store.create_tenant(name("acme"), at(NOW)).await.unwrap();
+    let other = bench.store.create_tenant(name("other"), at(NOW)).await.unwrap();
+    assert_eq!(acme.share, MemoryShare::default());
+    let directory = Directory::open(&bench.store).await.unwrap();
+    assert!(directory.shares().is_empty());
+
+    let weight = |weight| NonZeroU32::new(weight).unwrap();
+    let cap = MemoryCap::Tokens(weight(4096));
+    for share in [
+        MemoryShare { floor: 1024, cap, weight: weight(3) },
+        MemoryShare { floor: 0, cap: MemoryCap::Pool, weight: weight(WEIGHT_MAX) },
+    ] {
+        bench.store.set_share(acme.id, share).await.unwrap();
+        assert_eq!(bench.store.find_tenant("acme").await.unwrap().unwrap().share, share);
+        directory.refresh(&bench.store).await.unwrap();
+        assert_eq!(*directory.shares(), [TenantShare { tag: acme.tag, share }], "within one look");
+    }
+    assert_eq!(bench.store.find_tenant("other").await.unwrap().unwrap().share, other.share);
+
+    let above = MemoryShare { floor: 5000, cap, weight: weight(1) };
+    let refused = bench.store.set_share(acme.id, above).await.unwrap_err();
+    assert!(matches!(refused, StoreError::BadShare(BadShare::FloorAboveCap { floor: 5000, cap: 4096 })));
+    let heavy = MemoryShare { weight: weight(WEIGHT_MAX + 1), ..MemoryShare::default() };
+    assert!(matches!(bench.store.set_share(acme.id, heavy).await, Err(StoreError::BadShare(_))));
+    let nobody = TenantId(Uuid::nil());
+    let refused = bench.store.set_share(nobody, MemoryShare::default()).await;
+    assert!(matches!(refused, Err(StoreError::NoSuchTenant(_))));
 }
