@@ -104,7 +104,8 @@ fn floors_and_caps_narrow_the_window_of_whom_they_concern() {
 
     let share = home.json(&["tenant", "share", "reserved", "--floor", "600", "--json"]);
     assert_eq!((&share["floor"], &share["cap"], &share["weight"]), (&json!(600), &json!(null), &json!(1)));
-    home.json(&["tenant", "share", "capped", "--cap", "100", "--weight", "2", "--json"]);
+    let share = home.json(&["tenant", "share", "capped", "--cap", "100", "--weight", "2", "--json"]);
+    assert_eq!((&share["floor"], &share["cap"], &share["weight"]), (&json!(0), &json!(100), &json!(2)));
     // 600 tokens are 38 pages of 16, 100 tokens are 6.
     let known = || (window(&server.key) == 1024 - 608).then_some(());
     let ((), _) = integration::wait::until("shares that are known", Duration::from_secs(5), known);
