@@ -6,7 +6,7 @@ use crate::{
         plan::{Phase, View, plan},
         sequence::{Part, Running, Verdict},
     },
-    device::{Chunk, Device, Want},
+    device::{Chunk, Device, DeviceFault, Want},
 };
 use isolation::step::{OpenStep, StepReceipt};
 use std::collections::BTreeMap;
@@ -93,8 +93,8 @@ impl<D: Device> Engine<D> {
             tracing::error!(%fault, sequences = parts.len(), "the device failed a step");
         }
         if result.is_err() || !is_whole {
-            verdicts
-                .extend(parts.iter().map(|part| (part.place, Verdict::Ends(Ending::Failed(Failed::Device)))));
+            let failed = self.judge(result);
+            verdicts.extend(parts.iter().map(|part| (part.place, Verdict::Ends(Ending::Failed(failed)))));
             return receipt;
         }
         let mut rows = logits.chunks_exact(self.facts.vocab);
@@ -105,6 +105,27 @@ impl<D: Device> Engine<D> {
             verdicts.insert(place, verdict);
         }
         receipt
+    }
+
+    /// What a step that gave no rows was: a broken device, or one that stopped before it read what it must not (P3).
+    fn judge(&mut self, result: Result<(), DeviceFault>) -> Failed {
+        match result {
+            Err(DeviceFault::Denied(denied)) => {
+                self.blow(Blown::Read(denied));
+                Failed::Isolation
+            }
+            Ok(())
+            | Err(
+                DeviceFault::OtherStep { .. }
+                | DeviceFault::Length { .. }
+                | DeviceFault::Table { .. }
+                | DeviceFault::Page { .. }
+                | DeviceFault::Token { .. }
+                | DeviceFault::Step { .. }
+                | DeviceFault::Kernel(_)
+                | DeviceFault::Broken,
+            ) => Failed::Device,
+        }
     }
 
     /// Confirms one sequence's part and, if it has a row of logits, moves it on.

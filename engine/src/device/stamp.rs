@@ -47,6 +47,8 @@ pub enum Lie {
     BreakStep(u64),
     /// Every so many steps the last row of logits has a NaN.
     NotANumber(u64),
+    /// Every so many steps a page is denied.
+    Deny(u64),
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -196,18 +198,11 @@ impl Erase for StampDevice {
 
     fn erase(&mut self, page: PageId) -> Result<(), DeviceFault> {
         self.wipes = self.wipes.saturating_add(1);
-        match self.lie {
-            Lie::SkipWipe(after) if self.wipes > after => return Ok(()),
-            Lie::FailWipe(after) if self.wipes > after => return Err(DeviceFault::Broken),
-            Lie::None
-            | Lie::ReadBeyond
-            | Lie::ReadShort
-            | Lie::DropWrite
-            | Lie::ReadNeighbour
-            | Lie::SkipWipe(_)
-            | Lie::FailWipe(_)
-            | Lie::BreakStep(_)
-            | Lie::NotANumber(_) => {}
+        if matches!(self.lie, Lie::SkipWipe(after) if self.wipes > after) {
+            return Ok(());
+        }
+        if matches!(self.lie, Lie::FailWipe(after) if self.wipes > after) {
+            return Err(DeviceFault::Broken);
         }
         self.page_slots(page)?.fill(Slot::default());
         Ok(())
@@ -233,6 +228,9 @@ impl Device for StampDevice {
         self.steps = self.steps.saturating_add(1);
         if let Err(fault) = self.check(&step, chunks) {
             return (step.fail(), Err(fault));
+        }
+        if matches!(self.lie, Lie::Deny(every) if self.is_turn(every)) {
+            return (step.fail(), Err(DeviceFault::Denied(kernels::Denied::Owner { page: 0 })));
         }
         let breaks = matches!(self.lie, Lie::BreakStep(every) if self.is_turn(every));
         let upto = if breaks { chunks.len().div_ceil(2) } else { chunks.len() };
