@@ -22,6 +22,7 @@ pub use plan::{Candidate, Phase, Plan, Turn, View, plan};
 
 use crate::{
     device::{Device, DeviceFacts},
+    fault::{Fault, seeded},
     sampler::{Sampler, Scratch},
 };
 use isolation::{
@@ -166,7 +167,7 @@ impl<D: Device> Engine<D> {
             Fuse::Intact => {}
             Fuse::Blown(_) => return Err(Refusal::ShuttingDown),
         }
-        if submit.epoch != self.pool.epoch().get() || self.knows(submit.request) {
+        if submit.epoch != self.pool.epoch().get() || self.knows(submit.request) && !seeded(Fault::SameName) {
             return Err(Refusal::NotAuthentic);
         }
         let tag = TenantTag::new(submit.tag);
@@ -198,6 +199,9 @@ impl<D: Device> Engine<D> {
         let waiting = self.queue.take_where(|waiting| waiting.request() == request);
         self.outbox.extend(waiting.into_iter().map(|waiting| waiting.end(Ending::Cancelled)));
         if let Some(place) = self.running.iter().position(|running| running.request() == request) {
+            if seeded(Fault::KeepFailed) {
+                self.keep(place);
+            }
             self.outbox.push(self.running.remove(place).end(Ending::Cancelled));
         }
     }

@@ -14,6 +14,7 @@ use crate::{
         plan::{Candidate, Phase},
         refusal,
     },
+    fault::{Fault, seeded},
     sampler::{NotANumber, Sampler, Scratch},
 };
 use isolation::{
@@ -250,6 +251,9 @@ impl Running {
     pub(super) fn preempt(self) -> Waiting {
         let mut history = self.history;
         history.preemptions = history.preemptions.saturating_add(1);
+        if seeded(Fault::StampsRestart) {
+            history.stamper.next = 0;
+        }
         Waiting { history, overtaken: 0 }
     }
 

@@ -7,6 +7,7 @@ use crate::{
         sequence::{Part, Running, Verdict},
     },
     device::{Chunk, Device, DeviceFault, Want},
+    fault::{Fault, seeded},
 };
 use isolation::step::{OpenStep, StepReceipt};
 use std::collections::BTreeMap;
@@ -165,6 +166,7 @@ impl<D: Device> Engine<D> {
                 Verdict::Began => self.keep(place),
                 Verdict::Ends(ending) => {
                     match ending {
+                        _ if seeded(Fault::KeepFailed) => self.keep(place),
                         Ending::Completed(_) => self.keep(place),
                         Ending::Failed(Failed::NotANumber) => self.distrust(place),
                         Ending::Cancelled | Ending::Failed(_) => {}
@@ -178,7 +180,7 @@ impl<D: Device> Engine<D> {
     }
 
     /// Keeps the full pages of a sequence whose steps all succeeded.
-    fn keep(&mut self, place: usize) {
+    pub(super) fn keep(&mut self, place: usize) {
         if self.prefixes.is_off() {
             return;
         }

@@ -1,0 +1,47 @@
+//! Guards of the step loop that a test can take away, to see that our tests find their loss.
+//!
+//! Without the feature `seeded-faults`, `seeded` is the constant `false` and each fault is compiled out. With it, a test takes
+//! away one guard on its own thread through `with`.
+
+#[cfg(all(feature = "seeded-faults", not(debug_assertions)))]
+compile_error!("seeded faults are for tests: a release cannot hold them");
+
+/// One guard, taken away.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// Pages of a sequence that was cancelled, failed or gave a bad number are kept as a prefix.
+    KeepFailed,
+    /// A preempted sequence begins its stamps anew.
+    StampsRestart,
+    /// A sequence is admitted under a name that another still has.
+    SameName,
+}
+
+#[cfg(not(feature = "seeded-faults"))]
+pub(crate) const fn seeded(_: Fault) -> bool {
+    false
+}
+
+#[cfg(feature = "seeded-faults")]
+std::thread_local! {
+    static SEEDED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+}
+
+#[cfg(feature = "seeded-faults")]
+pub(crate) fn seeded(fault: Fault) -> bool {
+    SEEDED.get() == Some(fault)
+}
+
+/// What `act` returns when this thread lacks the guard that `fault` names.
+#[cfg(feature = "seeded-faults")]
+pub fn with<T>(fault: Fault, act: impl FnOnce() -> T) -> T {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            SEEDED.set(None);
+        }
+    }
+    let _restore = Restore;
+    SEEDED.set(Some(fault));
+    act()
+}
