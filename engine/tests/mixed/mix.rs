@@ -85,7 +85,7 @@ impl Seen {
         let isas = Cpu::all().map(|cpu| format!("{:?}", cpu.isa()));
         let others = ["1 threads", "2 threads", "4 threads", "cache on", "cache off"].map(str::to_owned);
         for make in isas.chain(others) {
-            assert!(self.makes.get(&make).is_some_and(|&count| count >= 5), "{make}: {self:?}");
+            assert!(self.makes.get(&make).is_some_and(|&count| count > 1), "{make}: {self:?}");
         }
     }
 }
@@ -93,10 +93,10 @@ impl Seen {
 impl Mix {
     pub(crate) fn from_seed(seed: u64) -> Self {
         let mut rng = Rng(seed);
-        let isas: Vec<Isa> = Cpu::all().map(Cpu::isa).collect();
-        let isa = rng.pick(&isas);
-        // The portable path takes several times as long.
-        let count = if isa == Isa::Portable { 3 + rng.below(4) } else { 4 + rng.below(9) };
+        let fast: Vec<Isa> = Cpu::all().map(Cpu::isa).filter(|isa| *isa != Isa::Portable).collect();
+        // The portable path takes thirty times as long: a few short requests, now and then.
+        let isa = if fast.is_empty() || rng.below(25) == 0 { Isa::Portable } else { rng.pick(&fast) };
+        let (count, lengths) = if isa == Isa::Portable { (2, 3) } else { (4 + rng.below(9), 5) };
         let config = EngineConfig {
             step_tokens: Tokens::new(rng.pick(&[5, 16, 17, 37, 64, 512])),
             sequences_max: rng.pick(&[1, 2, 3, 5, 12, 16]),
@@ -106,8 +106,9 @@ impl Mix {
         };
         let mut events = vec![];
         for number in 0..count as u32 {
-            // A third come together with the one before.
-            events.push((rng.pick(&[0, 1, 3]), Event::Submit(rng.below(u64::from(KINDS)) as u32)));
+            // A third come together with the one before. The kinds of one remainder have one length.
+            let kind = rng.below(u64::from(KINDS) / 5) * 5 + rng.below(lengths);
+            events.push((rng.pick(&[0, 1, 3]), Event::Submit(kind as u32)));
             let earlier = rng.below(u64::from(number) + 1) as u32;
             match rng.below(8) {
                 0 => events.push((rng.pick(&[0, 2]), Event::Cancel(earlier))),

@@ -45,6 +45,8 @@ pub enum Lie {
     DiesLater,
     Refuses,
     Silent,
+    /// The first request is answered after the second has come: whole, true, and before the second's own answer.
+    Late,
 }
 
 pub struct Answer {
@@ -200,10 +202,21 @@ fn engine(socket: &Path, lie: Lie, marker: Vec<u32>, said: watch::Sender<u32>) {
 async fn session(mut stream: UnixStream, lie: Lie, marker: &[u32], said: &watch::Sender<u32>) {
     let mut decoder = Decoder::new();
     let mut bytes = vec![0; 64 * 1024];
+    let mut late = vec![];
     loop {
         while let Some(message) = decoder.take::<ToEngine>().unwrap() {
             let frames = match message {
                 ToEngine::Hello(_) => vec![hello()],
+                ToEngine::Submit(submit) if lie == Lie::Late && late.is_empty() => {
+                    late = answer(&submit, Lie::None, marker).unwrap_or_default();
+                    vec![]
+                }
+                ToEngine::Submit(submit) if lie == Lie::Late => {
+                    // Its own answer is another text: the marker's tokens, turned about.
+                    let own: Vec<u32> = marker.iter().rev().chain(marker.first()).copied().collect();
+                    let own = answer(&submit, Lie::None, &own).unwrap_or_default();
+                    late.iter().cloned().chain(own).collect()
+                }
                 ToEngine::Submit(submit) => match answer(&submit, lie, marker) {
                     Some(frames) => frames,
                     None => return,
@@ -291,7 +304,7 @@ fn answer(submit: &Submit, lie: Lie, marker: &[u32]) -> Option<Vec<ToGateway>> {
             let refusal = Refusal::TooLong { asked: 100, window: 77 };
             return Some(vec![ToGateway::Refused { request: submit.request, refusal }]);
         }
-        Lie::None | Lie::NoEvidence | Lie::TokensFirst | Lie::RefusedLate | Lie::DiesLater => {}
+        Lie::None | Lie::NoEvidence | Lie::TokensFirst | Lie::RefusedLate | Lie::DiesLater | Lie::Late => {}
     }
     let token = |&id| TokenOut { id, logprob: 0.0, top: vec![] };
     let proof = ToGateway::Evidence { stamp: first, evidence };
