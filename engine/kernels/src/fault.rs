@@ -1,7 +1,7 @@
 //! Guards that a test can take away, to see that the comparisons of bits find their loss.
 //!
-//! Without the feature `seeded-faults`, [`seeded`] is the constant `None` and each fault is compiled out. With it, a test takes
-//! away one guard through [`with`]; kernels ask on the caller's thread, so their workers need not know.
+//! Without the feature `seeded-faults`, `seeded` is the constant `None` and each fault is compiled out. With it, a test takes
+//! away one guard through `with`; kernels ask on the caller's thread, so their workers need not know.
 
 #[cfg(all(feature = "seeded-faults", not(debug_assertions)))]
 compile_error!("seeded faults are for tests: a release cannot hold them");
