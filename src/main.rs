@@ -5,6 +5,9 @@
     allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests compute freely")
 )]
 
+#[cfg(bulkhead_tax_bench)]
+compile_error!("a build whose guards may be compiled out is no server");
+
 mod audit;
 mod bench;
 mod cli;

@@ -6,6 +6,12 @@
 #[cfg(all(feature = "seeded-faults", not(debug_assertions)))]
 compile_error!("seeded faults are for tests: a release cannot hold them");
 
+#[cfg(all(feature = "unguarded", not(bulkhead_tax_bench)))]
+compile_error!("the guards can be compiled out for `integration/benches/tax.sh` alone");
+
+/// Whether the guards are compiled in: always, but in the peer that `integration/benches/tax.sh` measures.
+pub(crate) const GUARDED: bool = !cfg!(feature = "unguarded");
+
 /// One guard, taken away.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {

@@ -3,7 +3,10 @@
 //! A label is set by the first write after a wipe and comes off with the next wipe, so it cannot be set by whoever reads. Owner
 //! and generation are opaque here: they are compared, nothing else.
 
-use crate::{KernelError, fault::Fault};
+use crate::{
+    KernelError,
+    fault::{Fault, GUARDED},
+};
 use thiserror::Error;
 
 /// The right to one page, in one of its lives.
@@ -100,6 +103,9 @@ impl Labels {
 
     /// Lets one position of a layer be written, and notes it.
     pub(crate) fn write(&mut self, asked: Capability, layer: usize, slot: usize) -> Result<(), Denied> {
+        if !GUARDED {
+            return Ok(());
+        }
         let page = asked.page;
         match *self.labels.get(asked.page).ok_or(Denied::NoPage { page })? {
             Label::Unwiped => return Err(Denied::Unwiped { page }),
@@ -128,6 +134,9 @@ impl Labels {
         upto: usize,
         fault: Option<Fault>,
     ) -> Result<(), Denied> {
+        if !GUARDED {
+            return Ok(());
+        }
         let (label, filled) =
             (self.labels.get(asked.page), self.filled.get(asked.page * self.layers + layer));
         if let (Some(&Label::Of { owner, generation }), Some(&filled)) = (label, filled)

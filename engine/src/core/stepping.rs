@@ -52,7 +52,9 @@ impl<D: Device> Engine<D> {
             self.fail_running(Failed::Isolation);
         }
         self.obey(verdicts, emit);
-        self.audit();
+        if !cfg!(feature = "unguarded") {
+            self.audit();
+        }
         true
     }
 
