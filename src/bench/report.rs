@@ -135,7 +135,7 @@ impl Progress {
 
     /// Shows one step.
     pub(crate) fn show(&mut self, step: Step) {
-        let what = format!("{}, {} warm-ups", step.level.name(), step.warm_ups);
+        let what = format!("{}, warm-ups: {}", step.level.name(), step.warm_ups);
         match &mut self.bar {
             Some(bar) => {
                 if step.done == 1 {
@@ -147,7 +147,7 @@ impl Progress {
                 }
                 bar.set_position(u64::from(step.done));
             }
-            None if step.done == step.total => say(&format!("{what}: {} samples", step.done)),
+            None if step.done == step.total => say(&format!("{what}; {} samples taken", step.done)),
             None => {}
         }
     }
