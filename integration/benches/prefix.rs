@@ -21,7 +21,7 @@ use integration::server::Home;
 use serde_json::{Value, json};
 
 /// Prefixes that are measured, after one to warm up.
-const PREFIXES: usize = 9;
+const PREFIXES: usize = 5;
 /// Tokens of a prefix.
 const PREFIX: usize = 2000;
 /// Tokens behind it, other ones in each request.

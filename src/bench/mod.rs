@@ -112,7 +112,7 @@ fn audit(args: &PrefixAuditArgs, base: &str, keys: Keys) -> Result<(), Failure> 
     let setting = Setting { procedure: &procedure, model: &model, seed, alpha: args.alpha, pace };
     report::announce(&setting);
     let mut progress = Progress::start();
-    let audits = procedure.run(&mut client, &mut draws, &mut |step| progress.show(step));
+    let audits = procedure.run(&mut client, &mut draws, &mut |event| progress.show(event));
     progress.end();
     let audits = audits?;
     let verdict = judge(&audits, args.alpha);

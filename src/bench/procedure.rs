@@ -125,6 +125,15 @@ pub(crate) struct Step {
     pub(crate) total: u32,
 }
 
+/// What is told while the procedure runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event<'a> {
+    /// One more sample is taken.
+    Sampled(Step),
+    /// One audit is done.
+    Audited(&'a Audit),
+}
+
 /// What a request takes, from two of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
@@ -170,17 +179,19 @@ impl Procedure {
         one_of_each.saturating_mul(self.samples)
     }
 
-    /// Audits each level with each number of warm-ups; `told` hears of each sample.
+    /// Audits each level with each number of warm-ups; `told` hears of each sample, and of each audit.
     pub(crate) fn run(
         &self,
         server: &mut impl Server,
         draws: &mut Draws,
-        told: &mut dyn FnMut(Step),
+        told: &mut dyn FnMut(Event<'_>),
     ) -> Result<Vec<Audit>, Failure> {
         let mut audits = vec![];
         for warm_ups in &self.warm_ups {
             for level in Level::ALL {
-                audits.push(self.audit(level, *warm_ups, server, draws, told)?);
+                let audit = self.audit(level, *warm_ups, server, draws, told)?;
+                told(Event::Audited(&audit));
+                audits.push(audit);
             }
         }
         Ok(audits)
@@ -192,7 +203,7 @@ impl Procedure {
         warm_ups: u32,
         server: &mut impl Server,
         draws: &mut Draws,
-        told: &mut dyn FnMut(Step),
+        told: &mut dyn FnMut(Event<'_>),
     ) -> Result<Audit, Failure> {
         let samples = usize::try_from(self.samples).unwrap_or(usize::MAX);
         let mut order = [Kind::Hit, Kind::Miss].repeat(samples);
@@ -204,7 +215,7 @@ impl Procedure {
                 Kind::Hit => hits.push(self.hit(level, warm_ups, server, draws)?),
                 Kind::Miss => misses.push(self.miss(level, warm_ups, server, draws)?),
             }
-            told(Step { level, warm_ups, done, total });
+            told(Event::Sampled(Step { level, warm_ups, done, total }));
         }
         let times = |replies: &[Reply]| replies.iter().map(|reply| reply.first_byte).collect::<Vec<_>>();
         let compared = Comparison::of(&times(&hits), &times(&misses))

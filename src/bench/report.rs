@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::procedure::{Audit, BeforeMiss, Pace, Procedure, Reply, Step};
+use super::procedure::{Audit, BeforeMiss, Event, Pace, Procedure, Reply, Step};
 use super::statistics::median;
 use super::verdict::{Verdict, cached_samples, rejects};
 use crate::exit::Failure;
@@ -123,7 +123,8 @@ pub(crate) fn announce(setting: &Setting<'_>) {
     ));
 }
 
-/// Shows how far the audits are: a bar for a terminal, a line at the end of each for everything else.
+/// Shows how far the audits are: a bar for a terminal, and for everything else a line at the end of each, so that a long run that
+/// is cut short has told what it had.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
 }
@@ -133,23 +134,37 @@ impl Progress {
         Self { bar: std::io::stderr().is_terminal().then(ProgressBar::hidden) }
     }
 
-    /// Shows one step.
-    pub(crate) fn show(&mut self, step: Step) {
-        let what = format!("{}, {} warm-ups", step.level.name(), step.warm_ups);
-        match &mut self.bar {
-            Some(bar) => {
-                if step.done == 1 {
-                    bar.finish_and_clear();
-                    *bar = ProgressBar::new(u64::from(step.total)).with_message(what);
-                    if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {eta}") {
-                        bar.set_style(style.progress_chars("=> "));
-                    }
+    /// Shows what has happened.
+    pub(crate) fn show(&mut self, event: Event<'_>) {
+        match event {
+            Event::Sampled(step) => self.sampled(step),
+            Event::Audited(audit) => {
+                let told = format!(
+                    "{}, warm-ups: {}; D {:.3}, p {:.2e}",
+                    audit.level.name(),
+                    audit.warm_ups,
+                    audit.compared.d(),
+                    audit.compared.p()
+                );
+                match &self.bar {
+                    Some(bar) => bar.suspend(|| say(&told)),
+                    None => say(&told),
                 }
-                bar.set_position(u64::from(step.done));
             }
-            None if step.done == step.total => say(&format!("{what}: {} samples", step.done)),
-            None => {}
         }
+    }
+
+    fn sampled(&mut self, step: Step) {
+        let Some(bar) = &mut self.bar else { return };
+        if step.done == 1 {
+            bar.finish_and_clear();
+            let what = format!("{}, warm-ups: {}", step.level.name(), step.warm_ups);
+            *bar = ProgressBar::new(u64::from(step.total)).with_message(what);
+            if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {eta}") {
+                bar.set_style(style.progress_chars("=> "));
+            }
+        }
+        bar.set_position(u64::from(step.done));
     }
 
     /// Clears the bar.

@@ -89,15 +89,15 @@ impl fmt::Display for Verdict {
             ),
             Self::Leak { warm_ups, seen: Seen::Sooner } => write!(
                 f,
-                "leak: after {warm_ups} warm-ups, another tenant got answers to the victim's prompts sooner than to new ones"
+                "leak: another tenant got answers to the victim's prompts sooner than to new ones (warm-ups: {warm_ups})"
             ),
             Self::Leak { warm_ups, seen: Seen::CachedTokens } => write!(
                 f,
-                "leak: after {warm_ups} warm-ups, another tenant was served tokens from a cache that was not its own"
+                "leak: another tenant was served tokens from a cache that was not its own (warm-ups: {warm_ups})"
             ),
             Self::Void { warm_ups } => write!(
                 f,
-                "void: after {warm_ups} warm-ups, not even another key of the victim's tenant got answers sooner, so that this audit would see no leak either; ask for longer prompts or more samples, and see that the pool holds a few prompts"
+                "void: not even another key of the victim's tenant got answers sooner, so that this audit would see no leak either (warm-ups: {warm_ups}); ask for longer prompts or more samples, and see that the pool holds a few prompts"
             ),
         }
     }

@@ -138,8 +138,13 @@ fn hits_are_warmed_as_often_as_asked_and_misses_are_new() {
     let one = Procedure { warm_ups: vec![3], samples: 5, ..procedure() };
     let mut server = Paper::new(Sharing::Tenant);
     let mut steps = vec![];
-    let told = &mut |step: Step| steps.push((step.level, step.done, step.total));
+    let mut audited = vec![];
+    let told = &mut |event: Event<'_>| match event {
+        Event::Sampled(step) => steps.push((step.level, step.done, step.total)),
+        Event::Audited(audit) => audited.push((audit.level, audit.hits.len(), audit.misses.len())),
+    };
     one.run(&mut server, &mut Draws::new(7), told).unwrap();
+    assert_eq!(audited, Level::ALL.map(|level| (level, 5, 5)));
     // Three levels of five hits with three warm-ups each, and five misses.
     assert_eq!(server.sent.len(), 3 * (5 * 4 + 5));
     assert_eq!(steps.len(), 30);
