@@ -218,4 +218,12 @@ mod tests {
         // I8
         assert_eq!(names.len(), count);
     }
+
+    /// A half that is the same for all would leave half the secret.
+    #[test]
+    fn both_halves_of_a_secret_are_the_tenants_own() {
+        let secrets = Secrets::new([7; 16]);
+        let [one, two] = [1, 2].map(|tag| secrets.of(&scope(tag)));
+        assert!(one.first != two.first && one.second != two.second && one.first != one.second);
+    }
 }
