@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn both_halves_of_a_secret_are_the_tenants_own() {
         let secrets = Secrets::new([7; 16]);
-        let [one, two] = [1, 2].map(|tag| secrets.of(&scope(tag)));
+        let [one, two] = [1, 2].map(|tag| secrets.of(&crate::testing::scope(tag)));
         assert!(one.first != two.first && one.second != two.second && one.first != one.second);
     }
 }
