@@ -15,5 +15,6 @@
 
 pub mod core;
 pub mod device;
+pub mod fault;
 pub mod sampler;
 pub mod server;

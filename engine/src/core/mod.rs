@@ -22,6 +22,7 @@ pub use plan::{Candidate, Phase, Plan, Turn, View, plan};
 
 use crate::{
     device::{Device, DeviceFacts},
+    fault::{Fault, seeded},
     sampler::{Sampler, Scratch},
 };
 use isolation::{
@@ -166,15 +167,22 @@ impl<D: Device> Engine<D> {
             Fuse::Intact => {}
             Fuse::Blown(_) => return Err(Refusal::ShuttingDown),
         }
-        if submit.epoch != self.pool.epoch().get() || self.knows(submit.request) {
+        let is_known = self.knows(submit.request) && !seeded(Fault::NameTwice);
+        if submit.epoch != self.pool.epoch().get() || is_known {
             return Err(Refusal::NotAuthentic);
         }
-        let tag = TenantTag::new(submit.tag);
+        let tag = TenantTag::new(if seeded(Fault::TagFolded) { submit.tag & 0xffff } else { submit.tag });
         let scope = self.registry.open(tag);
-        let prompt = self
-            .limits
-            .narrowed(self.pool.reach(tag))
+        let limits = self.limits.narrowed(self.pool.reach(tag));
+        let prompt = limits
             .admit(&scope, submit.prompt, Tokens::new(submit.max_tokens))
+            .or_else(|rejected| {
+                if seeded(Fault::StubForRejected) {
+                    limits.admit(&scope, vec![0], Tokens::new(1))
+                } else {
+                    Err(rejected)
+                }
+            })
             .map_err(|rejected| refusal(&rejected))?;
         if let Some(&id) = prompt.prompt().iter().find(|id| **id >= self.vocab) {
             return Err(Refusal::UnknownToken { id, vocab: self.vocab });
@@ -198,6 +206,9 @@ impl<D: Device> Engine<D> {
         let waiting = self.queue.take_where(|waiting| waiting.request() == request);
         self.outbox.extend(waiting.into_iter().map(|waiting| waiting.end(Ending::Cancelled)));
         if let Some(place) = self.running.iter().position(|running| running.request() == request) {
+            if seeded(Fault::KeepUnfinished) {
+                self.keep(place);
+            }
             self.outbox.push(self.running.remove(place).end(Ending::Cancelled));
         }
     }

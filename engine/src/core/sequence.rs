@@ -14,6 +14,7 @@ use crate::{
         plan::{Candidate, Phase},
         refusal,
     },
+    fault::{Fault, seeded},
     sampler::{NotANumber, Sampler, Scratch},
 };
 use isolation::{
@@ -258,7 +259,10 @@ impl Running {
         let filled = self.lease.filled();
         let from = index(filled);
         let to = from.saturating_add(index(Tokens::new(count)));
-        let ids = self.known().get(from..to).unwrap_or_default().to_vec();
+        let mut ids = self.known().get(from..to).unwrap_or_default().to_vec();
+        if seeded(Fault::ResumeShifted) && self.history.preemptions > 0 && ids.len() > 1 {
+            ids.rotate_left(1);
+        }
         let (write, access) = self.lease.include(tokens(ids.len()), step)?;
         self.served = step.id().get();
         Ok(Part { place, ids, access, reaches_end: to == self.known().len(), write })
@@ -316,7 +320,7 @@ impl Running {
             prompt_digest: digest_tokens(&self.held),
             written: self.written.get(),
             attended: self.attended.get(),
-            cached: self.cached.get(),
+            cached: if seeded(Fault::CachedUnsaid) { 0 } else { self.cached.get() },
             pages: u32::try_from(self.table).unwrap_or(u32::MAX),
             generations: self.lease.generation_digest(),
         }

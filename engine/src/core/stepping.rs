@@ -7,6 +7,7 @@ use crate::{
         sequence::{Part, Running, Verdict},
     },
     device::{Chunk, Device, Want},
+    fault::{Fault, seeded},
 };
 use isolation::step::{OpenStep, StepReceipt};
 use std::collections::BTreeMap;
@@ -97,6 +98,9 @@ impl<D: Device> Engine<D> {
                 .extend(parts.iter().map(|part| (part.place, Verdict::Ends(Ending::Failed(Failed::Device)))));
             return receipt;
         }
+        if seeded(Fault::RowsShifted) && rows > 1 {
+            logits.rotate_left(self.facts.vocab);
+        }
         let mut rows = logits.chunks_exact(self.facts.vocab);
         for part in parts {
             let row = if part.reaches_end { rows.next() } else { None };
@@ -126,6 +130,13 @@ impl<D: Device> Engine<D> {
             return Verdict::Ends(Ending::Failed(Failed::Isolation));
         }
         let Some(row) = row else { return Verdict::Goes };
+        let constant: Vec<f32>;
+        let row = if seeded(Fault::SanitiseNan) && row.iter().any(|logit| logit.is_nan()) {
+            constant = vec![0.0; row.len()];
+            constant.as_slice()
+        } else {
+            row
+        };
         match running.advance(row, &mut self.scratch, emit) {
             Ok(verdict) => {
                 self.decoded = self.decoded.saturating_add(1);
@@ -157,7 +168,7 @@ impl<D: Device> Engine<D> {
     }
 
     /// Keeps the full pages of a sequence whose steps all succeeded.
-    fn keep(&mut self, place: usize) {
+    pub(super) fn keep(&mut self, place: usize) {
         if self.prefixes.is_off() {
             return;
         }
@@ -174,7 +185,7 @@ impl<D: Device> Engine<D> {
 
     /// Forgets all prefixes of a tenant whose numbers went bad: nobody knows which page holds the cause (D07).
     fn distrust(&mut self, place: usize) {
-        let Some(running) = self.running.get(place) else { return };
+        let Some(running) = self.running.get(place).filter(|_| !seeded(Fault::KeepPoisoned)) else { return };
         tracing::error!(
             tag = running.tag().get(),
             "a logit was not a number; the tenant's prefixes are let go"
