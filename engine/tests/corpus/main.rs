@@ -16,9 +16,15 @@ mod admission;
 #[path = "../stamp/common.rs"]
 #[allow(dead_code, reason = "each test target uses its part of it")]
 mod common;
+mod content;
+mod identity;
 mod kernel;
+mod neighbour;
 mod outcomes;
+mod ownership;
 mod pool;
 mod rig;
+mod scheduling;
+mod slots;
 mod stale;
 mod watch;

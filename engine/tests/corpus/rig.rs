@@ -29,6 +29,7 @@ pub(crate) fn hold(holds: bool, what: impl FnOnce() -> String) -> Held {
 
 /// A scenario without a guard must break, and for the reason that the guard is there for.
 pub(crate) fn caught(broken: Held, reason: &str) {
+    assert!(!reason.is_empty());
     match broken {
         Err(found) if found.contains(reason) => {}
         other => panic!("expected a violation with {reason:?}, found {other:?}"),
@@ -94,7 +95,16 @@ impl World {
 
     /// Sends a request that must be let in.
     pub(crate) fn send(&mut self, submit: &Submit) -> Held {
-        self.try_send(submit).map_err(|refusal| format!("refused: {refusal:?}"))
+        let sent = self.try_send(submit);
+        sent.map_err(|refusal| self.blown().unwrap_or_else(|| format!("refused: {refusal:?}")))
+    }
+
+    /// Why the engine trusts itself no more, if so.
+    fn blown(&self) -> Option<String> {
+        match self.engine.fuse() {
+            Fuse::Blown(why) => Some(format!("the fuse is blown: {why}")),
+            Fuse::Intact => None,
+        }
     }
 
     /// One step, and what a gateway and the device's book say of it.
@@ -135,14 +145,15 @@ impl World {
         self.send(submit)?;
         self.settle()?;
         let evidence = self.of(submit.request).evidence.as_ref();
-        evidence.map(|evidence| evidence.cached).ok_or_else(|| "nothing was proved".into())
+        let cached = evidence.map(|evidence| evidence.cached);
+        cached.ok_or_else(|| self.blown().unwrap_or_else(|| "nothing was proved".into()))
     }
 
     /// O2, O4 and O7: each request ended, each answer is the one it gets alone or, cut short, a head of it, and every page is home.
     pub(crate) fn judge(&mut self) -> Held<Tally> {
         self.settle()?;
-        if let Fuse::Blown(why) = self.engine.fuse() {
-            return Err(format!("the fuse is blown: {why}"));
+        if let Some(why) = self.blown() {
+            return Err(why);
         }
         let tally = self.judge_answers()?;
         at_rest(&self.engine.status())?;
