@@ -13,6 +13,7 @@
     reason = "a test"
 )]
 
+#[allow(dead_code, reason = "each test target uses its part of it")]
 mod rig;
 
 use rig::{Lie, MARKER, Rig};
