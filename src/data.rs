@@ -5,6 +5,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use zeroize::Zeroizing;
+
 use crate::exit::{Doing, Exit, Failure};
 
 /// Bytes of the longest path that a Unix socket may have: `sockaddr_un.sun_path` of 108 with its closing zero.
@@ -160,6 +162,18 @@ pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a secret of at most `bytes_max` bytes, from a file that is closed to group and others.
+pub(crate) fn read_private(path: &Path, bytes_max: u64) -> io::Result<Zeroizing<Vec<u8>>> {
+    let mode = std::fs::metadata(path)?.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("its mode is {mode:03o}; it must be closed to group and others (chmod 600)"),
+        ));
+    }
+    read_bounded(path, bytes_max).map(Zeroizing::new)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,6 +203,9 @@ mod tests {
         write_private(&path, b"new").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(mode(&path), 0o600);
+        assert_eq!(read_private(&path, 3).unwrap().as_slice(), b"new");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(read_private(&path, 3).unwrap_err().to_string().contains("640"));
         let data = DataDir::open(Some(&folder.path().join("data"))).unwrap();
         assert_eq!(mode(data.root()), 0o700);
     }

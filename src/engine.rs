@@ -64,6 +64,7 @@ fn refused(model: &Path, error: &ServerError<LoadError>) -> Failure {
         ServerError::Device(LoadError::Kernel(
             KernelError::Shape { .. }
             | KernelError::Unsupported { .. }
+            | KernelError::Denied(_)
             | KernelError::WorkerPanicked
             | KernelError::NoThread { .. },
         ))

@@ -26,6 +26,10 @@ pub(crate) enum Exit {
     Locked,
     /// The database, the keys' pepper or the audit log cannot be used.
     Store,
+    /// A bench did not see its own control, and says nothing.
+    Void,
+    /// An audit found that one tenant learns of another.
+    Leak,
 }
 
 impl Exit {
@@ -42,6 +46,8 @@ impl Exit {
             Self::Engine => 8,
             Self::Locked => 9,
             Self::Store => 10,
+            Self::Void => 11,
+            Self::Leak => 12,
         }
     }
 
@@ -50,7 +56,7 @@ impl Exit {
         Self::ALL.into_iter().find(|exit| i32::from(exit.code()) == code)
     }
 
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Other,
         Self::Usage,
         Self::Config,
@@ -61,6 +67,8 @@ impl Exit {
         Self::Engine,
         Self::Locked,
         Self::Store,
+        Self::Void,
+        Self::Leak,
     ];
 }
 

@@ -1,6 +1,15 @@
 //! The `bulkhead` command: parses arguments and wires the crates together; holds no rule.
 
+#![cfg_attr(
+    test,
+    allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests compute freely")
+)]
+
+#[cfg(bulkhead_tax_bench)]
+compile_error!("a build whose guards may be compiled out is no server");
+
 mod audit;
+mod bench;
 mod cli;
 mod config;
 mod data;
@@ -59,6 +68,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Policy(command) => policy::run(command),
         Command::Audit(command) => audit::run(&DataDir::open(cli.common.data.as_deref())?, command),
         Command::Status(args) => status::run(&args),
+        Command::Bench(command) => bench::run(&cli.common, command),
         Command::Engine(args) => engine::run(&args),
         Command::Up(args) => on_runtime(up::run(&cli.common, &args)),
         Command::Serve(args) => on_runtime(serve::run(&cli.common, &args)),

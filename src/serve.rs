@@ -46,6 +46,15 @@ pub(crate) struct Running {
     pub(crate) engine: Ready,
 }
 
+/// What is to be done once the server runs and that was said.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Next {
+    /// Go on until a signal comes.
+    Serve,
+    /// End: whom it was for has what it needs.
+    End,
+}
+
 /// `bulkhead serve`.
 pub(crate) async fn run(common: &Common, args: &ServeArgs) -> Result<(), Failure> {
     let config = Config::read(&args.config)?;
@@ -67,7 +76,8 @@ pub(crate) async fn run(common: &Common, args: &ServeArgs) -> Result<(), Failure
             "serving"
         );
         present::line(&format!("base URL: http://{}/v1", running.listen))?;
-        present::line(&format!("admin: http://{}", running.admin))
+        present::line(&format!("admin: http://{}", running.admin))?;
+        Ok(Next::Serve)
     })
     .await
 }
@@ -85,10 +95,10 @@ pub(crate) fn log_arguments(common: &Common) -> Vec<OsString> {
     arguments
 }
 
-/// Runs a server until a signal ends it, or it cannot go on. `announce` is called once, when the engine is there.
+/// Runs a server until a signal or `announce` ends it, or it cannot go on. `announce` is called once, when the engine is there.
 pub(crate) async fn until_ended(
     plan: Plan,
-    announce: impl AsyncFnOnce(Running) -> Result<(), Failure>,
+    announce: impl AsyncFnOnce(Running) -> Result<Next, Failure>,
 ) -> Result<(), Failure> {
     let mut signals = Signals::catch()?;
     let _lock = plan.data.lock()?;
@@ -146,7 +156,7 @@ impl Kept {
 /// What ended first.
 enum First {
     Asked,
-    Announcement(Failure),
+    Announced(Result<(), Failure>),
     Gateway(Result<(), Failure>),
     Engine(Result<(), Failure>),
 }
@@ -154,7 +164,7 @@ enum First {
 async fn together(
     mut engine: Kept,
     mut serving: JoinHandle<Result<(), Failure>>,
-    announced: impl Future<Output = Result<(), Failure>>,
+    announced: impl Future<Output = Result<Next, Failure>>,
     signals: &mut Signals,
     drain: oneshot::Sender<()>,
 ) -> Result<(), Failure> {
@@ -165,8 +175,9 @@ async fn together(
             tokio::select! {
                 () = signals.next() => break First::Asked,
                 said = &mut announced, if waiting => match said {
-                    Ok(()) => waiting = false,
-                    Err(failure) => break First::Announcement(failure),
+                    Ok(Next::Serve) => waiting = false,
+                    Ok(Next::End) => break First::Announced(Ok(())),
+                    Err(failure) => break First::Announced(Err(failure)),
                 },
                 served = &mut serving => break First::Gateway(served.doing(Exit::Other, "run the gateway")?),
                 kept = &mut engine.task => break First::Engine(kept.doing(Exit::Engine, "watch the engine")?),
@@ -181,10 +192,10 @@ async fn together(
             let served = serving.await.doing(Exit::Other, "run the gateway")?;
             served.and(engine.end().await)
         }
-        First::Announcement(failure) => {
+        First::Announced(said) => {
             drop(drain);
             let served = serving.await.doing(Exit::Other, "run the gateway")?;
-            served.and(engine.end().await).and(Err(failure))
+            served.and(engine.end().await).and(said)
         }
         First::Gateway(served) => {
             let ended = engine.end().await;

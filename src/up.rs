@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::cli::{Common, UpArgs};
 use crate::data::{DataDir, read_bounded, write_private};
 use crate::exit::{Doing, Exit, Failure};
-use crate::serve::{Plan, Running, log_arguments, until_ended};
+use crate::serve::{Next, Plan, Running, log_arguments, until_ended};
 use crate::{model, present, status, tenants};
 
 /// The tenant that `up` makes.
@@ -46,7 +46,8 @@ pub(crate) async fn run(common: &Common, args: &UpArgs) -> Result<(), Failure> {
     until_ended(plan, async |running: Running| {
         announce(&running, &name, &key)?;
         until_ready(running.admin).await?;
-        present::line("ready")
+        present::line("ready")?;
+        Ok(Next::Serve)
     })
     .await
 }
@@ -107,7 +108,7 @@ or, after `pip install openai`:
 }
 
 /// Waits until a request would be answered.
-async fn until_ready(admin: SocketAddr) -> Result<(), Failure> {
+pub(crate) async fn until_ready(admin: SocketAddr) -> Result<(), Failure> {
     let start = Instant::now();
     while start.elapsed() < READY_MAX {
         if spawn_blocking(move || status::is_ready(admin)).await.doing(Exit::Other, "ask the gateway")? {

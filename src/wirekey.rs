@@ -1,13 +1,12 @@
 //! The key that gateway and engine share: 32 random bytes in a file that only its user reads.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use wire::WireKey;
 use zeroize::Zeroizing;
 
-use crate::data::{read_bounded, write_private};
+use crate::data::{read_private, write_private};
 use crate::exit::{Doing, Exit, Failure};
 
 const KEY_BYTES: usize = 32;
@@ -27,13 +26,7 @@ pub(crate) fn read(path: &Path) -> Result<WireKey, Failure> {
     let refused = |why: String| {
         Failure::new(Exit::Config, format_args!("the wire key {} cannot be used: {why}", path.display()))
     };
-    let mode = std::fs::metadata(path).map_err(|error| refused(error.to_string()))?.mode() & 0o777;
-    if mode & 0o077 != 0 {
-        return Err(refused(format!(
-            "its mode is {mode:03o}; it must be closed to group and others (chmod 600)"
-        )));
-    }
-    let bytes = read_bounded(path, 4096).map(Zeroizing::new).map_err(|error| refused(error.to_string()))?;
+    let bytes = read_private(path, 4096).map_err(|error| refused(error.to_string()))?;
     let key = <[u8; KEY_BYTES]>::try_from(bytes.as_slice())
         .map_err(|_| refused(format!("it has {} bytes, {KEY_BYTES} are needed", bytes.len())))?;
     Ok(WireKey::new(key))

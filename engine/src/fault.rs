@@ -1,7 +1,7 @@
-//! Guards of the engine that a test can take away, to see that the fault corpus finds their loss.
+//! Guards of the step loop that a test can take away, to see that our tests find their loss.
 //!
 //! Without the feature `seeded-faults`, `seeded` is the constant `false` and each fault is compiled out. With it, a test takes
-//! away one guard on its own thread through `with`; the step loop runs on its caller's thread.
+//! away one guard on its own thread through `with`.
 
 #[cfg(all(feature = "seeded-faults", not(debug_assertions)))]
 compile_error!("seeded faults are for tests: a release cannot hold them");
@@ -9,48 +9,26 @@ compile_error!("seeded faults are for tests: a release cannot hold them");
 /// One guard, taken away.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fault {
+    /// Pages of a sequence that was cancelled, failed or gave a bad number are kept as a prefix.
+    KeepFailed,
+    /// A preempted sequence begins its stamps anew.
+    StampsRestart,
+    /// A sequence is admitted under a name that another still has.
+    SameName,
     /// A refused prompt goes on as one of a single token, as in the incident.
     StubForRejected,
-    /// A name that lives is given again.
-    NameTwice,
     /// Tags are folded to 16 bits.
     TagFolded,
     /// All tenants look for prefixes in one tree.
     OneTreeForAll,
-    /// Prefixes of a tenant whose numbers went bad stay.
-    KeepPoisoned,
     /// A row of logits that is not a number is replaced by a constant one.
     SanitiseNan,
-    /// The pages of a sequence that was cancelled are kept as a prefix.
-    KeepUnfinished,
-    /// Each sequence takes the logits of the one after it.
-    RowsShifted,
     /// The evidence says that nothing came from the cache.
     CachedUnsaid,
     /// A sequence leases pages for its first chunk only.
     LeaseFirstChunk,
-    /// After a preemption, ids reach the device one place off.
-    ResumeShifted,
     /// A choice begins from what the choice before it left in the buffers.
     ScratchKept,
-}
-
-impl Fault {
-    /// Each of them.
-    pub const ALL: [Self; 12] = [
-        Self::StubForRejected,
-        Self::NameTwice,
-        Self::TagFolded,
-        Self::OneTreeForAll,
-        Self::KeepPoisoned,
-        Self::SanitiseNan,
-        Self::KeepUnfinished,
-        Self::RowsShifted,
-        Self::CachedUnsaid,
-        Self::LeaseFirstChunk,
-        Self::ResumeShifted,
-        Self::ScratchKept,
-    ];
 }
 
 #[cfg(not(feature = "seeded-faults"))]

@@ -114,6 +114,24 @@ async fn a_client_that_leaves_is_cancelled_at_the_engine() {
     assert_eq!(rig.number("cancelled").await, 1);
 }
 
+/// L10: an answer that carries the values of another request is an error at the status line, whichever value it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fault_l10_an_answer_that_is_not_the_requests_is_no_200() {
+    assert_eq!(foreign_answers().await, []);
+}
+
+/// The lies whose text went out, or that got a 200.
+async fn foreign_answers() -> Vec<Lie> {
+    let mut out = vec![];
+    for lie in [Lie::Digest, Lie::Tag, Lie::Epoch, Lie::DeltaTag, Lie::DeltaSequence] {
+        let answer = Rig::start(lie).await.chat(WHOLE).await;
+        if answer.status != 502 || answer.body.contains(MARKER) {
+            out.push(lie);
+        }
+    }
+    out
+}
+
 #[cfg(feature = "seeded-faults")]
 mod controls {
     use super::*;
@@ -127,6 +145,14 @@ mod controls {
         let answer = rig.chat(WHOLE).await;
         assert_eq!(answer.status, 200, "the fault does nothing: {}", answer.body);
         assert!(answer.body.contains(MARKER));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn control_l10() {
+        seed(Fault::BelieveEvidence);
+        assert!(foreign_answers().await.contains(&Lie::Digest));
+        seed(Fault::BelieveStamps);
+        assert!(foreign_answers().await.contains(&Lie::DeltaTag));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

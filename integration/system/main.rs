@@ -17,5 +17,6 @@ mod failures;
 mod incident;
 mod isolation;
 mod markers;
+mod prefix;
 mod starts;
 mod window;

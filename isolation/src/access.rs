@@ -76,6 +76,11 @@ impl Access {
         self.pages.get(i).copied()
     }
 
+    /// The life that each of [`Access::pages`] is in, in their order.
+    pub fn generations(&self) -> &[Generation] {
+        &self.generations
+    }
+
     /// The life that the `i`th page is in.
     pub fn generation(&self, i: usize) -> Option<Generation> {
         self.generations.get(i).copied()

@@ -93,9 +93,28 @@ impl Fault {
     ];
 }
 
+#[cfg(all(feature = "unguarded", not(bulkhead_tax_bench)))]
+compile_error!("the guards can be compiled out for `integration/benches/tax.sh` alone");
+
+/// Whether the guards are compiled in: always, but in the peer that `integration/benches/tax.sh` measures.
+pub(crate) const GUARDED: bool = !cfg!(feature = "unguarded");
+
+/// In the unguarded peer, each check on the path of a token counts as taken away; else none.
 #[cfg(not(feature = "seeded-faults"))]
-pub(crate) const fn seeded(_: Fault) -> bool {
-    false
+pub(crate) const fn seeded(fault: Fault) -> bool {
+    !GUARDED
+        && matches!(
+            fault,
+            Fault::NoScrub
+                | Fault::NoVerify
+                | Fault::NoSharedFence
+                | Fault::StaleCommit
+                | Fault::FailedCommit
+                | Fault::ForeignCommit
+                | Fault::WriteTwice
+                | Fault::WriteBeyond
+                | Fault::CrossTenantAdopt
+        )
 }
 
 #[cfg(feature = "seeded-faults")]

@@ -154,3 +154,21 @@ fn shared_prefix() {
         },
     );
 }
+
+/// More than a million states, in minutes: two sequences of one tenant and one of another, two steps in flight, floor and cap.
+#[test]
+#[ignore = "long: a million states to closure, for ./check --soak"]
+fn soak_a_million_states() {
+    let scale = Scale {
+        pages: 4,
+        seats: FAMILY,
+        prompts: &[Prompt::Short, Prompt::Whole],
+        flights: 2,
+        chunks: &[2],
+        losses: 0,
+        quotas: &[(0, 3), (1, 4)],
+    };
+    let seen = explore(scale).unwrap_or_else(|found| panic!("{found:#?}"));
+    println!("{scale:?}: {seen:?}");
+    assert!(seen.states >= 1_000_000 && seen.reads > 0, "{seen:?}");
+}

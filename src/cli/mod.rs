@@ -2,6 +2,7 @@
 //!
 //! Architecture invariant: knows words and defaults, and does nothing.
 
+mod bench;
 mod server;
 mod store;
 
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub(crate) use bench::{BenchCommand, PrefixAuditArgs};
 pub(crate) use server::{EngineArgs, EngineSize, GatewayArgs, Listeners, ServeArgs, UpArgs};
 pub(crate) use store::{
     AuditCommand, KeyCommand, KeyCreate, ModelCommand, PolicyCommand, ShareArgs, TenantCommand,
@@ -22,6 +24,7 @@ Examples:
   bulkhead model list                           models that can be pulled, and those that are here
   bulkhead serve --config /etc/bulkhead.toml    a production server
   bulkhead status                               how a running server is
+  bulkhead bench prefix-audit                   whether a prompt cache tells tenants of each other
 
 Exit codes:
   0  done
@@ -29,7 +32,9 @@ Exit codes:
   2  the command line is wrong          7  the window is above the pool, or no memory for the pool
   3  a config or policy is refused      8  the engine would not start, or did not stay up
   4  a port is taken                    9  the data folder or a socket is in use
-  5  the model is missing or damaged   10  the database, pepper or audit log cannot be used";
+  5  the model is missing or damaged   10  the database, pepper or audit log cannot be used
+                                       11  a bench missed its own control and says nothing
+                                       12  an audit found that one tenant learns of another";
 
 /// A multi-tenant AI gateway with an isolated engine.
 ///
@@ -105,6 +110,9 @@ pub(crate) enum Command {
     Audit(AuditCommand),
     /// How a running server is, from its admin listener
     Status(StatusArgs),
+    /// Measure what a server does, and what it lets one tenant learn of another
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 /// `bulkhead status`.
@@ -146,7 +154,7 @@ mod tests {
     #[test]
     fn the_help_names_every_exit_code() {
         let codes = AFTER_HELP.split("Exit codes:").nth(1).unwrap();
-        for code in 0..=10 {
+        for code in 0..=12 {
             let named = codes.split_whitespace().any(|word| word == code.to_string());
             assert!(named, "code {code}");
         }

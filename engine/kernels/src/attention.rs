@@ -6,10 +6,11 @@ use crate::{
     exp::exp,
     expect_len,
     fault::{self, Fault},
-    kv::{Kv, PAGE},
+    kv::{Kv, Opened, PAGE},
+    label::{Capability, Denied},
     matmul::Shared,
 };
-use std::cell::RefCell;
+use std::{cell::RefCell, sync::OnceLock};
 
 /// Rows that share one reading of the keys and values.
 const ROWS: usize = 8;
@@ -23,8 +24,8 @@ pub struct Span<'a> {
     pub len: usize,
     /// Position of the first row; row `i` reads positions `0..=start + i`.
     pub start: usize,
-    /// Pages, in order of position; they must reach the last row's position.
-    pub pages: &'a [u32],
+    /// Pages, in order of position; they must reach the last row's position, and each must be what its capability says.
+    pub pages: &'a [Capability],
 }
 
 /// Queries of a batch: `stride` elements from row to row, of which the first `heads * dim` are the query.
@@ -41,7 +42,8 @@ pub struct Queries<'a> {
 /// Writes `softmax(q k / sqrt(dim)) v` of each row and head into `out`, `heads * dim` elements a row.
 ///
 /// # Errors
-/// When shapes do not fit, a page lies outside, the pages do not reach a span's end, or a worker panicked.
+/// When shapes do not fit, a page lies outside, the pages do not reach a span's end, a page is not what its capability says
+/// (and then nothing of it is read), or a worker panicked.
 pub fn attend(
     cpu: Cpu,
     pool: &mut Pool,
@@ -63,6 +65,7 @@ pub fn attend(
     }
     let group = queries.heads / shape.heads;
     let fault = fault::seeded();
+    let denied = OnceLock::new();
     let out = Shared::new(out);
     pool.run(tasks.len(), 1, &|range| {
         for &(span, from, count, head) in &tasks[range] {
@@ -83,7 +86,11 @@ pub fn attend(
                     &queries.data[at..at + group * shape.dim]
                 };
                 scratch.load(&block, query);
-                attend_block(cpu, &block, scratch);
+                if let Err(why) = attend_block(cpu, &block, scratch) {
+                    // The first of them will do.
+                    let _ = denied.set(why);
+                    return;
+                }
                 for row in 0..count {
                     let at = (span.row + from + row) * width + lane;
                     // JUSTIFICATION: heads of one row are written by several threads.
@@ -94,7 +101,8 @@ pub fn attend(
                 }
             });
         }
-    })
+    })?;
+    denied.into_inner().map_or(Ok(()), |why| Err(KernelError::Denied(why)))
 }
 
 fn check(
@@ -121,8 +129,8 @@ fn check(
         if span.pages.len() < wanted {
             return Err(KernelError::Shape { what: "page table", found: span.pages.len(), wanted });
         }
-        if let Some(&page) = span.pages[..wanted].iter().find(|&&page| page as usize >= kv.pages()) {
-            return Err(KernelError::Shape { what: "page", found: page as usize, wanted: kv.pages() });
+        if let Some(&page) = span.pages[..wanted].iter().find(|page| page.page >= kv.pages()) {
+            return Err(KernelError::Shape { what: "page", found: page.page, wanted: kv.pages() });
         }
     }
     Ok(())
@@ -133,7 +141,7 @@ struct Block<'a> {
     kv: &'a Kv,
     layer: usize,
     head: usize,
-    pages: &'a [u32],
+    pages: &'a [Capability],
     start: usize,
     count: usize,
     group: usize,
@@ -152,6 +160,12 @@ impl Block<'_> {
             return PAGE;
         }
         (self.start + row + 1).saturating_sub(index * PAGE).min(PAGE)
+    }
+
+    /// Page `index`, as far as the last row reads it. Where the bytes are read, once more for keys and for values: P3.
+    #[inline(always)]
+    fn open(&self, index: usize, page: Capability) -> Result<Opened<'_>, Denied> {
+        self.kv.open_with(self.layer, page, self.seen(self.count - 1, index), self.fault)
     }
 }
 
@@ -191,17 +205,17 @@ impl Scratch {
 
 versions! {
     /// Fills `scratch.out` for one block.
-    fn attend_block(block: &Block<'_>, scratch: &mut Scratch) = attend_block_body
+    fn attend_block(block: &Block<'_>, scratch: &mut Scratch) -> Result<(), Denied> = attend_block_body
 }
 
 #[inline(always)]
-fn attend_block_body(block: &Block<'_>, scratch: &mut Scratch) {
+fn attend_block_body(block: &Block<'_>, scratch: &mut Scratch) -> Result<(), Denied> {
     let Scratch { query, scores, keys, values, out } = scratch;
     let dim = block.kv.shape().dim;
     let stride = block.bound().next_multiple_of(PAGE);
     let pages = block.bound().div_ceil(PAGE);
     for (index, &page) in block.pages[..pages].iter().enumerate() {
-        block.kv.keys(block.layer, page as usize, block.head, block.seen(block.count - 1, index), keys);
+        block.open(index, page)?.keys(block.head, keys);
         for row in 0..block.count {
             if block.seen(row, index) == 0 {
                 continue;
@@ -226,7 +240,7 @@ fn attend_block_body(block: &Block<'_>, scratch: &mut Scratch) {
         }
     }
     for (index, &page) in block.pages[..pages].iter().enumerate() {
-        block.kv.values(block.layer, page as usize, block.head, block.seen(block.count - 1, index), values);
+        block.open(index, page)?.values(block.head, values);
         for row in 0..block.count {
             let seen = block.seen(row, index);
             for head in row * block.group..(row + 1) * block.group {
@@ -235,6 +249,7 @@ fn attend_block_body(block: &Block<'_>, scratch: &mut Scratch) {
             }
         }
     }
+    Ok(())
 }
 
 /// Scores of the 16 positions of a page: four chains over the elements `d mod 4`, added pairwise at the end.

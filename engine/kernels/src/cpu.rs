@@ -77,18 +77,18 @@ impl Cpu {
 /// Compiles one body of plain Rust for each instruction set. The compiler may use wider registers, never another order of
 /// floating-point operations, so each version gives the same bits.
 macro_rules! versions {
-    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) = $body:ident) => {
+    ($(#[$doc:meta])* $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $out:ty)? = $body:ident) => {
         $(#[$doc])*
         #[allow(clippy::too_many_arguments, reason = "a kernel takes what it takes")]
-        $vis fn $name(cpu: crate::Cpu, $($arg: $ty),*) {
+        $vis fn $name(cpu: crate::Cpu, $($arg: $ty),*) $(-> $out)? {
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,f16c")]
             #[allow(clippy::too_many_arguments, reason = "a kernel takes what it takes")]
-            fn avx2($($arg: $ty),*) { $body($($arg),*) }
+            fn avx2($($arg: $ty),*) $(-> $out)? { $body($($arg),*) }
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
             #[allow(clippy::too_many_arguments, reason = "a kernel takes what it takes")]
-            fn avx512($($arg: $ty),*) { $body($($arg),*) }
+            fn avx512($($arg: $ty),*) $(-> $out)? { $body($($arg),*) }
             match cpu.isa() {
                 crate::Isa::Portable => $body($($arg),*),
                 #[cfg(target_arch = "x86_64")]

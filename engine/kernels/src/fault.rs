@@ -1,10 +1,16 @@
 //! Guards that a test can take away, to see that the comparisons of bits find their loss.
 //!
-//! Without the feature `seeded-faults`, [`seeded`] is the constant `None` and each fault is compiled out. With it, a test takes
-//! away one guard through [`with`]; kernels ask on the caller's thread, so their workers need not know.
+//! Without the feature `seeded-faults`, `seeded` is the constant `None` and each fault is compiled out. With it, a test takes
+//! away one guard through `with`; kernels ask on the caller's thread, so their workers need not know.
 
 #[cfg(all(feature = "seeded-faults", not(debug_assertions)))]
 compile_error!("seeded faults are for tests: a release cannot hold them");
+
+#[cfg(all(feature = "unguarded", not(bulkhead_tax_bench)))]
+compile_error!("the guards can be compiled out for `integration/benches/tax.sh` alone");
+
+/// Whether the guards are compiled in: always, but in the peer that `integration/benches/tax.sh` measures.
+pub(crate) const GUARDED: bool = !cfg!(feature = "unguarded");
 
 /// One guard, taken away.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,12 +25,26 @@ pub enum Fault {
     SumByChunk,
     /// Attention reads every sequence through the first one's pages.
     ForeignPages,
+    /// A page is opened whoever owns it.
+    NoOwnerCheck,
+    /// A page is opened whichever of its lives is asked for.
+    NoGenerationCheck,
+    /// A page is opened further than it is filled.
+    NoFilledCheck,
 }
 
 impl Fault {
     /// Each of them.
-    pub const ALL: [Self; 5] =
-        [Self::SplitByBatch, Self::RowsMeet, Self::MaskedNotBounded, Self::SumByChunk, Self::ForeignPages];
+    pub const ALL: [Self; 8] = [
+        Self::SplitByBatch,
+        Self::RowsMeet,
+        Self::MaskedNotBounded,
+        Self::SumByChunk,
+        Self::ForeignPages,
+        Self::NoOwnerCheck,
+        Self::NoGenerationCheck,
+        Self::NoFilledCheck,
+    ];
 }
 
 #[cfg(not(feature = "seeded-faults"))]

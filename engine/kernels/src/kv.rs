@@ -1,10 +1,14 @@
-//! Memory for keys and values, in pages of 16 positions. Knows no owner: which page may be read is its caller's to prove.
+//! Memory for keys and values, in pages of 16 positions. Each page bears a label, and opens for a matching capability alone.
 //!
 //! A page holds all layers, so that wiping it is one run of bytes:
 //! `[layer][kv head][keys: dim x 16 positions, then values: 16 positions x dim]`, in f16. Keys lie transposed, so that one register
 //! scores 16 positions; values lie in rows, so that a read stops at the last written position.
 
-use crate::{KernelError, expect_len};
+use crate::{
+    KernelError, expect_len,
+    fault::{self, Fault},
+    label::{Capability, Denied, Labels},
+};
 use half::{f16, slice::HalfFloatSliceExt};
 
 /// Positions of a page.
@@ -48,6 +52,17 @@ pub struct Kv {
     shape: KvShape,
     pages: usize,
     data: Vec<f16>,
+    labels: Labels,
+}
+
+/// One layer of one page, opened: the proof that its first positions may be read.
+#[derive(Clone, Copy)]
+pub struct Opened<'a> {
+    shape: KvShape,
+    /// All heads of the layer.
+    data: &'a [f16],
+    /// Positions that may be read; at most [`PAGE`].
+    filled: usize,
 }
 
 impl Kv {
@@ -63,7 +78,8 @@ impl Kv {
         let mut data = Vec::new();
         data.try_reserve_exact(elements).map_err(|_| KernelError::NoMemory { bytes })?;
         data.resize(elements, POISON);
-        Ok(Self { shape, pages, data })
+        let labels = Labels::new(pages, shape.layers)?;
+        Ok(Self { shape, pages, data, labels })
     }
 
     /// The model's sizes.
@@ -78,13 +94,14 @@ impl Kv {
         self.pages
     }
 
-    /// Sets each bit of a page to 0.
+    /// Sets each bit of a page to 0, and takes its label off.
     ///
     /// # Errors
     /// When there is no such page.
     pub fn erase(&mut self, page: usize) -> Result<(), KernelError> {
         let range = self.page_range(page)?;
         self.data[range].fill(f16::ZERO);
+        self.labels.wipe(page);
         Ok(())
     }
 
@@ -97,14 +114,16 @@ impl Kv {
         Ok(self.data[range].iter().all(|element| element.to_bits() == 0))
     }
 
-    /// Writes one position's keys and values of one layer, all heads one after another.
+    /// Writes one position's keys and values of one layer, all heads one after another. The first write to a wiped page
+    /// labels it; the positions of a layer are written in order.
     ///
     /// # Errors
-    /// When page, slot or layer lie outside, or a row has another size.
+    /// When page, slot or layer lie outside, a row has another size, or the page is another's, of another life, not wiped, or
+    /// not filled up to the slot.
     pub fn write(
         &mut self,
         layer: usize,
-        (page, slot): (usize, usize),
+        (capability, slot): (Capability, usize),
         keys: &[f32],
         values: &[f32],
     ) -> Result<(), KernelError> {
@@ -114,9 +133,11 @@ impl Kv {
         if layer >= layers || slot >= PAGE {
             return Err(KernelError::Shape { what: "layer or slot", found: layer.max(slot), wanted: layers });
         }
+        let page = capability.page;
         self.page_range(page)?;
+        self.labels.write(capability, layer, slot)?;
         for (head, (keys, values)) in keys.chunks_exact(dim).zip(values.chunks_exact(dim)).enumerate() {
-            let at = self.head_start(layer, page, head);
+            let at = self.layer_start(layer, page) + head * 2 * PAGE * dim;
             let (k, v) = self.data[at..at + 2 * PAGE * dim].split_at_mut(PAGE * dim);
             for (&key, column) in keys.iter().zip(k.chunks_exact_mut(PAGE)) {
                 column[slot] = f16::from_f32(key);
@@ -126,40 +147,70 @@ impl Kv {
         Ok(())
     }
 
-    /// The keys of the first `filled` positions of a page, transposed, into `out` of `dim x 16`; the other columns become 0 and
-    /// are not read (P3).
-    pub(crate) fn keys(&self, layer: usize, page: usize, head: usize, filled: usize, out: &mut [f32]) {
-        let at = self.head_start(layer, page, head);
-        let keys = &self.data[at..at + PAGE * self.shape.dim];
-        if filled >= PAGE {
-            keys.convert_to_f32_slice(out);
-            return;
-        }
-        for (column, out) in keys.chunks_exact(PAGE).zip(out.chunks_exact_mut(PAGE)) {
-            column[..filled].convert_to_f32_slice(&mut out[..filled]);
-            out[filled..].fill(0.0);
-        }
+    /// Opens the first `filled` positions of a page's layer: the only way to its keys and values (P3).
+    ///
+    /// # Errors
+    /// When the page is another owner's, in another life, or not written so far. Nothing of it is read then.
+    #[inline]
+    pub fn open(&self, layer: usize, capability: Capability, filled: usize) -> Result<Opened<'_>, Denied> {
+        self.open_with(layer, capability, filled, fault::seeded())
     }
 
-    /// The values of the first `filled` positions of a page, into `out` of `filled x dim`; no other is read (P3).
-    pub(crate) fn values(&self, layer: usize, page: usize, head: usize, filled: usize, out: &mut [f32]) {
-        let dim = self.shape.dim;
-        let at = self.head_start(layer, page, head) + PAGE * dim;
-        let filled = filled.min(PAGE) * dim;
-        self.data[at..at + filled].convert_to_f32_slice(&mut out[..filled]);
+    /// As [`Kv::open`], lacking the guard that `fault` names: workers do not know what their caller's thread seeded.
+    #[inline(always)]
+    pub(crate) fn open_with(
+        &self,
+        layer: usize,
+        capability: Capability,
+        filled: usize,
+        fault: Option<Fault>,
+    ) -> Result<Opened<'_>, Denied> {
+        let filled = filled.min(PAGE);
+        self.labels.read(capability, layer, filled, fault)?;
+        let at = self.layer_start(layer, capability.page);
+        let data = self.data.get(at..at + self.shape.row() * 2 * PAGE);
+        let data = data.ok_or(Denied::NoPage { page: capability.page })?;
+        Ok(Opened { shape: self.shape, data, filled })
     }
 
-    fn head_start(&self, layer: usize, page: usize, head: usize) -> usize {
-        let KvShape { heads, dim, .. } = self.shape;
-        page * self.shape.page_elements() + (layer * heads + head) * 2 * PAGE * dim
+    fn layer_start(&self, layer: usize, page: usize) -> usize {
+        page * self.shape.page_elements() + layer * self.shape.row() * 2 * PAGE
     }
-
     fn page_range(&self, page: usize) -> Result<std::ops::Range<usize>, KernelError> {
         if page >= self.pages {
             return Err(KernelError::Shape { what: "page", found: page, wanted: self.pages });
         }
         let size = self.shape.page_elements();
         Ok(page * size..(page + 1) * size)
+    }
+}
+
+impl Opened<'_> {
+    /// One head's keys, transposed, into `out` of `dim x 16`; columns that are not open become 0 and are not read.
+    #[inline(always)]
+    pub(crate) fn keys(self, head: usize, out: &mut [f32]) {
+        let at = self.head_start(head);
+        let keys = &self.data[at..at + PAGE * self.shape.dim];
+        if self.filled >= PAGE {
+            keys.convert_to_f32_slice(out);
+            return;
+        }
+        for (column, out) in keys.chunks_exact(PAGE).zip(out.chunks_exact_mut(PAGE)) {
+            column[..self.filled].convert_to_f32_slice(&mut out[..self.filled]);
+            out[self.filled..].fill(0.0);
+        }
+    }
+
+    /// One head's values of the positions that are open, into `out` of `filled x dim`; no other is read.
+    #[inline(always)]
+    pub(crate) fn values(self, head: usize, out: &mut [f32]) {
+        let at = self.head_start(head) + PAGE * self.shape.dim;
+        let filled = self.filled * self.shape.dim;
+        self.data[at..at + filled].convert_to_f32_slice(&mut out[..filled]);
+    }
+
+    fn head_start(self, head: usize) -> usize {
+        head * 2 * PAGE * self.shape.dim
     }
 }
 
@@ -182,13 +233,16 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_nothing_else() {
         let mut kv = Kv::new(SHAPE, 2).unwrap();
+        kv.erase(1).unwrap();
+        let mine = Capability { page: 1, owner: 4, generation: 9 };
         let row = |by: usize| -> Vec<f32> { (0..32).map(|i| (i * 3 + by) as f32).collect() };
         for slot in 0..3 {
-            kv.write(1, (1, slot), &row(slot), &row(slot + 100)).unwrap();
+            kv.write(1, (mine, slot), &row(slot), &row(slot + 100)).unwrap();
         }
         let (mut keys, mut values) = ([f32::NAN; 16 * PAGE], [f32::NAN; 16 * PAGE]);
-        kv.keys(1, 1, 1, 3, &mut keys);
-        kv.values(1, 1, 1, 3, &mut values);
+        let opened = kv.open(1, mine, 3).unwrap();
+        opened.keys(1, &mut keys);
+        opened.values(1, &mut values);
         for slot in 0..PAGE {
             for d in 0..16 {
                 let key = keys[d * PAGE + slot];
@@ -210,10 +264,13 @@ mod tests {
     #[test]
     fn writes_outside_are_refused() {
         let mut kv = Kv::new(SHAPE, 1).unwrap();
+        kv.erase(0).unwrap();
         let row = [0f32; 32];
-        assert!(kv.write(2, (0, 0), &row, &row).is_err());
-        assert!(kv.write(0, (1, 0), &row, &row).is_err());
-        assert!(kv.write(0, (0, PAGE), &row, &row).is_err());
-        assert!(kv.write(0, (0, 0), &row[1..], &row).is_err());
+        let [mine, outside] = [0, 1].map(|page| Capability { page, owner: 4, generation: 9 });
+        assert!(kv.write(2, (mine, 0), &row, &row).is_err());
+        assert!(kv.write(0, (outside, 0), &row, &row).is_err());
+        assert!(kv.write(0, (mine, PAGE), &row, &row).is_err());
+        assert!(kv.write(0, (mine, 0), &row[1..], &row).is_err());
+        assert_eq!(kv.write(0, (mine, 0), &row, &row), Ok(()));
     }
 }

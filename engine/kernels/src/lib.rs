@@ -2,7 +2,10 @@
 //!
 //! **Architecture invariant (P1):** the value of an output element depends on its own row and the weights alone. It is reduced
 //! in one fixed order, whatever the batch, the chunking, the thread count and the instruction set, so every path gives the same
-//! bits. Knows no tenant, no request and no page owner; imports nothing of ours.
+//! bits. Knows no tenant and no request; imports nothing of ours.
+//!
+//! **Architecture invariant (P3):** keys and values leave a page only through [`kv::Kv::open`], which compares the capability
+//! that the caller shows with the page's own [`label`]: opaque owner, generation, filled length.
 //!
 //! The only crate with `unsafe`. Shapes are checked where a caller comes in ([`KernelError::Shape`]); behind that border loops
 //! index and count freely.
@@ -19,6 +22,7 @@ pub mod cpu;
 mod exp;
 pub mod fault;
 pub mod kv;
+pub mod label;
 mod matmul;
 pub mod matrix;
 pub mod pool;
@@ -26,6 +30,7 @@ pub mod rows;
 pub mod vector;
 
 pub use cpu::{Cpu, Isa};
+pub use label::{Capability, Denied};
 pub use matmul::matmul;
 pub use matrix::{Matrix, Quant};
 pub use pool::Pool;
@@ -58,6 +63,9 @@ pub enum KernelError {
         /// Bytes asked for.
         bytes: usize,
     },
+    /// A page is not what its capability says. Nothing of it was read or written; results of the call are void.
+    #[error("{0}")]
+    Denied(#[from] Denied),
     /// A worker thread panicked; results of the call are void.
     #[error("a worker thread panicked")]
     WorkerPanicked,

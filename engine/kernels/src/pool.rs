@@ -3,33 +3,23 @@
 //! A task's result must not depend on who runs it: work is handed out as it is asked for, so the assignment differs from call
 //! to call. Reductions are therefore never split over tasks (P1).
 
+mod gate;
+mod sync;
+
 use crate::KernelError;
+use gate::Gate;
 use std::{
-    cell::UnsafeCell,
     ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle, Thread},
 };
 
 /// Threads that a pool may have, the caller included.
 pub const THREADS_MAX: usize = 256;
-/// Looks at the gate before a worker begins to yield: 5 to 30 microseconds, as long as a pause instruction takes (40 to 140
-/// cycles).
-const SPINS: u32 = 400;
-/// Yields before a worker parks, so that an idle engine costs nothing.
-const YIELDS: u32 = 200;
-
-/// The gate counts rounds in units of this.
-const ROUND: u64 = 1 << 16;
-/// The gate's bit that lets workers in.
-const OPEN: u64 = 1 << 15;
-/// The gate's bits that count who went in; [`THREADS_MAX`] fits.
-const INSIDE: u64 = OPEN - 1;
-
 type Task<'a> = &'a (dyn Fn(Range<usize>) + Sync);
 
 #[derive(Clone, Copy)]
@@ -41,26 +31,9 @@ struct Job {
 }
 
 struct Shared {
-    /// Written by the caller while the gate is shut and nobody is inside; read by workers that went through the gate.
-    job: UnsafeCell<Option<Job>>,
-    /// Round, whether it is open, and how many workers went in: see [`ROUND`], [`OPEN`], [`INSIDE`].
-    gate: AtomicU64,
-    next: AtomicUsize,
-    /// Workers that came out again in this round.
-    left: AtomicU64,
+    gate: Gate<Job>,
     panicked: AtomicBool,
-    stopping: AtomicBool,
-    asleep: Vec<AtomicBool>,
 }
-
-// JUSTIFICATION: `job` is handed over without a lock, since a lock would cost more than a small task.
-// SAFETY: `job` is written only in `Pool::run`, when the gate is shut and `left` has reached the number that went in, so nobody
-// reads it; it is read only by workers that were counted in while the gate was open. Gate and `left` order the accesses. `Job`
-// holds a `Sync` closure and numbers.
-unsafe impl Sync for Shared {}
-// JUSTIFICATION: as above: the cell moves to the workers inside an `Arc`.
-// SAFETY: as above.
-unsafe impl Send for Shared {}
 
 /// A fixed number of threads: the caller and workers that spin briefly, then yield, then sleep.
 pub struct Pool {
@@ -78,15 +51,7 @@ impl Pool {
             return Err(KernelError::Shape { what: "threads", found: threads, wanted: THREADS_MAX });
         }
         let workers = threads - 1;
-        let shared = Arc::new(Shared {
-            job: UnsafeCell::new(None),
-            gate: AtomicU64::new(0),
-            next: AtomicUsize::new(0),
-            left: AtomicU64::new(0),
-            panicked: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
-            asleep: (0..workers).map(|_| AtomicBool::new(false)).collect(),
-        });
+        let shared = Arc::new(Shared { gate: Gate::new(workers), panicked: AtomicBool::new(false) });
         let mut pool = Self { shared: Arc::clone(&shared), workers: Vec::with_capacity(workers) };
         for index in 0..workers {
             let shared = Arc::clone(&shared);
@@ -126,37 +91,32 @@ impl Pool {
         // SAFETY: this function does not return before the gate is shut and all who went in have left, and a worker touches the
         // job only between the two; so the closure is not used after its true lifetime.
         let task_for_ever = unsafe { std::mem::transmute::<Task<'_>, Task<'static>>(task) };
+        let job = Job { task: task_for_ever, tasks, grain };
         // JUSTIFICATION: the hand-over without a lock.
-        // SAFETY: the gate is shut and nobody is inside (each call ends so), so no worker reads the cell.
-        unsafe { *shared.job.get() = Some(Job { task: task_for_ever, tasks, grain }) };
-        shared.next.store(0, Ordering::Relaxed);
-        shared.left.store(0, Ordering::Relaxed);
-        let round = shared.gate.load(Ordering::Relaxed) / ROUND + 1;
-        shared.gate.store(round * ROUND + OPEN, Ordering::SeqCst);
-        for ((_, thread), asleep) in self.workers.iter().zip(&shared.asleep) {
-            if asleep.load(Ordering::SeqCst) {
-                thread.unpark();
-            }
-        }
+        // SAFETY: `&mut self` makes this the one thread that opens, and it shuts the gate below whatever a task does.
+        unsafe { shared.gate.open(job, |index| self.wake(index)) };
         let own = catch_unwind(AssertUnwindSafe(|| take(shared, task, tasks, grain)));
         if own.is_err() {
             shared.panicked.store(true, Ordering::Relaxed);
-            shared.next.store(tasks, Ordering::Relaxed);
+            shared.gate.exhaust(tasks);
         }
-        // A worker that the system has not let run yet stays out: its share is done, and nobody waits for it.
-        let inside = shared.gate.fetch_and(!OPEN, Ordering::AcqRel) & INSIDE;
-        wait(|| shared.left.load(Ordering::Acquire) == inside);
+        shared.gate.shut();
         if shared.panicked.swap(false, Ordering::Relaxed) {
             return Err(KernelError::WorkerPanicked);
         }
         Ok(())
     }
+
+    fn wake(&self, index: usize) {
+        if let Some((_, thread)) = self.workers.get(index) {
+            thread.unpark();
+        }
+    }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        self.shared.gate.fetch_add(ROUND, Ordering::SeqCst);
+        self.shared.gate.stop();
         for (handle, thread) in self.workers.drain(..) {
             thread.unpark();
             // A worker catches panics of tasks, so it ends by itself; there is nobody to tell if it did not.
@@ -166,93 +126,29 @@ impl Drop for Pool {
 }
 
 fn take(shared: &Shared, task: Task<'_>, tasks: usize, grain: usize) {
-    loop {
-        let from = shared.next.fetch_add(grain, Ordering::Relaxed);
-        if from >= tasks {
-            return;
-        }
-        task(from..(from + grain).min(tasks));
+    while let Some(range) = shared.gate.take(tasks, grain) {
+        task(range);
     }
 }
 
 fn work(shared: &Shared, index: usize) {
     let mut seen = 0;
-    loop {
-        await_round(shared, index, seen);
-        if shared.stopping.load(Ordering::SeqCst) {
-            return;
-        }
-        let (round, admitted) = go_in(shared);
+    while shared.gate.await_round(index, seen) {
+        let (round, job) = shared.gate.enter();
         seen = round;
-        if !admitted {
-            continue;
-        }
-        // JUSTIFICATION: the hand-over without a lock.
-        // SAFETY: this worker was counted in while the gate was open, so the caller has written the cell and will not write it
-        // again before this worker has counted itself out.
-        let job = unsafe { *shared.job.get() };
-        let done = catch_unwind(AssertUnwindSafe(|| {
-            if let Some(job) = job {
-                take(shared, job.task, job.tasks, job.grain);
-            }
-        }));
+        let Some(job) = job else { continue };
+        let done = catch_unwind(AssertUnwindSafe(|| take(shared, job.task, job.tasks, job.grain)));
         if done.is_err() {
             shared.panicked.store(true, Ordering::Relaxed);
         }
-        shared.left.fetch_add(1, Ordering::Release);
+        shared.gate.leave();
     }
 }
 
-/// Which round it is, and whether this worker was let into it.
-fn go_in(shared: &Shared) -> (u64, bool) {
-    let counted = |gate: u64| if gate & OPEN == 0 { None } else { Some(gate + 1) };
-    match shared.gate.fetch_update(Ordering::AcqRel, Ordering::Acquire, counted) {
-        Ok(gate) => (gate / ROUND, true),
-        Err(gate) => (gate / ROUND, false),
-    }
-}
-
-/// Returns once there is a round after `seen`.
-fn await_round(shared: &Shared, index: usize, seen: u64) {
-    let is_due = || shared.gate.load(Ordering::SeqCst) / ROUND > seen;
-    for _ in 0..SPINS {
-        if is_due() {
-            return;
-        }
-        std::hint::spin_loop();
-    }
-    for _ in 0..YIELDS {
-        if is_due() {
-            return;
-        }
-        thread::yield_now();
-    }
-    while !is_due() {
-        shared.asleep[index].store(true, Ordering::SeqCst);
-        // Looked at again after the flag is up: a caller that raised the round before saw no sleeper to wake.
-        if !is_due() {
-            thread::park();
-        }
-        shared.asleep[index].store(false, Ordering::SeqCst);
-    }
-}
-
-fn wait(is_done: impl Fn() -> bool) {
-    for _ in 0..SPINS {
-        if is_done() {
-            return;
-        }
-        std::hint::spin_loop();
-    }
-    while !is_done() {
-        thread::yield_now();
-    }
-}
-
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
+    use std::sync::atomic::{AtomicU32, AtomicUsize};
 
     #[test]
     fn each_task_runs_once() {
@@ -276,8 +172,7 @@ mod tests {
     fn sleepers_wake() {
         let mut pool = Pool::new(3).unwrap();
         for _ in 0..3 {
-            let asleep = |pool: &Pool| pool.shared.asleep.iter().all(|flag| flag.load(Ordering::SeqCst));
-            while !asleep(&pool) {
+            while !pool.shared.gate.all_sleep() {
                 thread::yield_now();
             }
             let sum = AtomicUsize::new(0);
@@ -309,8 +204,7 @@ mod tests {
             .unwrap();
         }
         assert_eq!(done.load(Ordering::Relaxed), 2_000);
-        let inside = pool.shared.gate.load(Ordering::SeqCst) & INSIDE;
-        assert_eq!(pool.shared.left.load(Ordering::SeqCst), inside, "a worker is left inside");
+        assert_eq!(pool.shared.gate.inside(), 0, "a worker is left inside");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use isolation::{
     prefix::PrefixError,
     units::{Pages, Tokens},
 };
+use kernels::Denied;
 use thiserror::Error;
 use wire::{Ending, Failed, Refusal};
 
@@ -26,6 +27,9 @@ pub enum Blown {
     /// A lease refused what the scheduler asked of it.
     #[error("a lease refused: {0}")]
     Lease(LeaseError),
+    /// Where bytes are read, a page was not what its lease had said.
+    #[error("a page was denied where it is read: {0}")]
+    Read(Denied),
     /// A run did not belong where it was to be kept.
     #[error("a prefix tree refused: {0}")]
     Prefix(PrefixError),
@@ -72,6 +76,7 @@ impl<D: Device> Engine<D> {
         match why {
             Blown::ShuttingDown => tracing::info!("the engine shuts down"),
             Blown::Lease(_)
+            | Blown::Read(_)
             | Blown::Prefix(_)
             | Blown::Census(_)
             | Blown::Receipt(_)

@@ -167,8 +167,7 @@ impl<D: Device> Engine<D> {
             Fuse::Intact => {}
             Fuse::Blown(_) => return Err(Refusal::ShuttingDown),
         }
-        let is_known = self.knows(submit.request) && !seeded(Fault::NameTwice);
-        if submit.epoch != self.pool.epoch().get() || is_known {
+        if submit.epoch != self.pool.epoch().get() || self.knows(submit.request) && !seeded(Fault::SameName) {
             return Err(Refusal::NotAuthentic);
         }
         let tag = TenantTag::new(if seeded(Fault::TagFolded) { submit.tag & 0xffff } else { submit.tag });
@@ -206,7 +205,7 @@ impl<D: Device> Engine<D> {
         let waiting = self.queue.take_where(|waiting| waiting.request() == request);
         self.outbox.extend(waiting.into_iter().map(|waiting| waiting.end(Ending::Cancelled)));
         if let Some(place) = self.running.iter().position(|running| running.request() == request) {
-            if seeded(Fault::KeepUnfinished) {
+            if seeded(Fault::KeepFailed) {
                 self.keep(place);
             }
             self.outbox.push(self.running.remove(place).end(Ending::Cancelled));

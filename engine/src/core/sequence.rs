@@ -251,6 +251,9 @@ impl Running {
     pub(super) fn preempt(self) -> Waiting {
         let mut history = self.history;
         history.preemptions = history.preemptions.saturating_add(1);
+        if seeded(Fault::StampsRestart) {
+            history.stamper.next = 0;
+        }
         Waiting { history, overtaken: 0 }
     }
 
@@ -259,10 +262,7 @@ impl Running {
         let filled = self.lease.filled();
         let from = index(filled);
         let to = from.saturating_add(index(Tokens::new(count)));
-        let mut ids = self.known().get(from..to).unwrap_or_default().to_vec();
-        if seeded(Fault::ResumeShifted) && self.history.preemptions > 0 && ids.len() > 1 {
-            ids.rotate_left(1);
-        }
+        let ids = self.known().get(from..to).unwrap_or_default().to_vec();
         let (write, access) = self.lease.include(tokens(ids.len()), step)?;
         self.served = step.id().get();
         Ok(Part { place, ids, access, reaches_end: to == self.known().len(), write })

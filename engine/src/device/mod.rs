@@ -117,10 +117,27 @@ pub enum DeviceFault {
         /// The most it takes.
         chunk_max: Tokens,
     },
+    /// A page is not what a lease said of it: another tenant's, in another life, or not written so far. Nothing of it was read.
+    #[error("a page was denied: {0}")]
+    Denied(kernels::Denied),
     /// A kernel refused or broke off.
     #[error("a kernel failed: {0}")]
-    Kernel(#[from] kernels::KernelError),
+    Kernel(kernels::KernelError),
     /// The machine broke: a worker thread died or the hardware reported an error.
     #[error("the device broke")]
     Broken,
+}
+
+impl From<kernels::KernelError> for DeviceFault {
+    fn from(error: kernels::KernelError) -> Self {
+        use kernels::KernelError as E;
+        match error {
+            E::Denied(why) => Self::Denied(why),
+            E::Shape { .. }
+            | E::Unsupported { .. }
+            | E::NoMemory { .. }
+            | E::WorkerPanicked
+            | E::NoThread { .. } => Self::Kernel(error),
+        }
+    }
 }

@@ -47,6 +47,15 @@ pub enum Lie {
     BreakStep(u64),
     /// Every so many steps the last row of logits has a NaN.
     NotANumber(u64),
+    /// Every so many steps a page is denied.
+    Deny(u64),
+    /// Each chunk is padded by one row, whose slot, for want of one, is the last of memory.
+    PadWrite,
+    /// Each chunk is padded to a whole page, and where its own table ends, the columns of the table that had its row before
+    /// are used.
+    StaleRow,
+    /// Each row of logits goes to the chunk beside its own.
+    SwapRows,
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -63,6 +72,8 @@ pub struct StampDevice {
     lie: Lie,
     steps: u64,
     wipes: u64,
+    /// The widest page table that each row had, its head as of the last step, for [`Lie::StaleRow`].
+    rows: Vec<Vec<PageId>>,
 }
 
 impl StampDevice {
@@ -83,7 +94,7 @@ impl StampDevice {
             Slot { cells: [bits, mix(bits)], generation: bits }
         };
         let slots = (0..pages.get().saturating_mul(page_tokens.get())).map(poison).collect();
-        Self { facts, slots, lie: Lie::None, steps: 0, wipes: 0 }
+        Self { facts, slots, lie: Lie::None, steps: 0, wipes: 0, rows: Vec::new() }
     }
 
     /// The same device, misbehaving.
@@ -161,6 +172,43 @@ impl StampDevice {
         self.fold(access, 1, start.saturating_add(chunk.tokens.len()).saturating_sub(1))
     }
 
+    /// What a device does that pads its rows and minds no table's end.
+    fn pad(&mut self, row: usize, access: &Access) {
+        let spoiled = [GAMMA; LAYERS];
+        match self.lie {
+            Lie::PadWrite => {
+                if let Some(slot) = self.slots.last_mut() {
+                    slot.cells = spoiled;
+                }
+            }
+            Lie::StaleRow => {
+                let size = index(self.facts.page_size.tokens());
+                if self.rows.len() <= row {
+                    self.rows.resize_with(row.saturating_add(1), Vec::new);
+                }
+                let Some(table) = self.rows.get_mut(row) else { return };
+                let stale = table.get(access.pages().len()).copied();
+                let kept = table.split_off(access.pages().len().min(table.len()));
+                *table = access.pages().iter().copied().chain(kept).collect();
+                let at = stale.and_then(|page| page.index().checked_mul(size));
+                if let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) {
+                    slot.cells = spoiled;
+                }
+            }
+            Lie::None
+            | Lie::ReadBeyond
+            | Lie::ReadShort
+            | Lie::DropWrite
+            | Lie::ReadNeighbour
+            | Lie::SkipWipe(_)
+            | Lie::FailWipe(_)
+            | Lie::BreakStep(_)
+            | Lie::NotANumber(_)
+            | Lie::Deny(_)
+            | Lie::SwapRows => {}
+        }
+    }
+
     fn check(&self, step: &OpenStep, chunks: &[Chunk<'_>]) -> Result<(), DeviceFault> {
         let tokens: usize = chunks.iter().map(|chunk| chunk.tokens.len()).sum();
         if tokens > index(self.facts.chunk_max.get()) {
@@ -196,18 +244,11 @@ impl Erase for StampDevice {
 
     fn erase(&mut self, page: PageId) -> Result<(), DeviceFault> {
         self.wipes = self.wipes.saturating_add(1);
-        match self.lie {
-            Lie::SkipWipe(after) if self.wipes > after => return Ok(()),
-            Lie::FailWipe(after) if self.wipes > after => return Err(DeviceFault::Broken),
-            Lie::None
-            | Lie::ReadBeyond
-            | Lie::ReadShort
-            | Lie::DropWrite
-            | Lie::ReadNeighbour
-            | Lie::SkipWipe(_)
-            | Lie::FailWipe(_)
-            | Lie::BreakStep(_)
-            | Lie::NotANumber(_) => {}
+        if matches!(self.lie, Lie::SkipWipe(after) if self.wipes > after) {
+            return Ok(());
+        }
+        if matches!(self.lie, Lie::FailWipe(after) if self.wipes > after) {
+            return Err(DeviceFault::Broken);
         }
         self.page_slots(page)?.fill(Slot::default());
         Ok(())
@@ -234,10 +275,14 @@ impl Device for StampDevice {
         if let Err(fault) = self.check(&step, chunks) {
             return (step.fail(), Err(fault));
         }
+        if matches!(self.lie, Lie::Deny(every) if self.is_turn(every)) {
+            return (step.fail(), Err(DeviceFault::Denied(kernels::Denied::Owner { page: 0 })));
+        }
         let breaks = matches!(self.lie, Lie::BreakStep(every) if self.is_turn(every));
         let upto = if breaks { chunks.len().div_ceil(2) } else { chunks.len() };
-        for chunk in chunks.iter().take(upto) {
+        for (row, chunk) in chunks.iter().enumerate().take(upto) {
             let folded = self.forward(chunk);
+            self.pad(row, chunk.access);
             if chunk.want == Want::LastLogits {
                 push_logits(folded, logits);
             }
@@ -249,6 +294,9 @@ impl Device for StampDevice {
             && let Some(logit) = logits.last_mut()
         {
             *logit = f32::NAN;
+        }
+        if self.lie == Lie::SwapRows && logits.len() > self.facts.vocab {
+            logits.rotate_left(self.facts.vocab);
         }
         (step.finish(), Ok(()))
     }

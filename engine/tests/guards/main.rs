@@ -1,8 +1,6 @@
-//! The fault corpus: each known way in which serving engines have mixed up requests or tenants, provoked here. The table of all rows
-//! is in `docs/incidents.md`.
-//!
-//! A row is a scenario that gives `Err` with what was violated. Its test wants `Ok`; its control takes the guard away (a seeded fault,
-//! or a device that lies) and wants `Err` for the reason that the guard is there for.
+//! Rows of the fault corpus by their own guards: each is provoked on a device that keeps a book of its pages ([`watch`]), or on pages and
+//! leases alone, and its control takes away the very guard that stands for it and wants the violation that it is there for. The rows by
+//! what tokens come out are in `tests/corpus`; `docs/incidents.md` lists both.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -16,15 +14,10 @@ mod admission;
 #[path = "../stamp/common.rs"]
 #[allow(dead_code, reason = "each test target uses its part of it")]
 mod common;
-mod content;
 mod identity;
-mod kernel;
-mod neighbour;
+mod memory;
 mod outcomes;
-mod ownership;
 mod pool;
 mod rig;
-mod scheduling;
 mod slots;
-mod stale;
 mod watch;

@@ -1,20 +1,15 @@
 //! An engine on a watched device, what was sent to it, and the oracles that every row is judged by.
 
 use crate::{
-    common::{EPOCH, no_cache, oracle},
+    common::{EPOCH, oracle},
     watch::{Act, Book, Watch},
 };
 use engine::{
     core::{Ended, Engine, EngineConfig, Fuse, Progress, Reader, Transcript},
     device::stamp::Lie,
 };
-use isolation::{
-    keyed::Secrets,
-    quota::Quota,
-    tag::TenantTag,
-    units::{Epoch, Pages},
-};
-use std::{cell::RefCell, num::NonZeroU32, rc::Rc};
+use isolation::{keyed::Secrets, units::Epoch};
+use std::{cell::RefCell, rc::Rc};
 use wire::{Ending, EngineStatus, Refusal, RequestId, Submit};
 
 /// What a row's scenario gives: `Err` is the violation, in words.
@@ -27,18 +22,45 @@ pub(crate) fn hold(holds: bool, what: impl FnOnce() -> String) -> Held {
     if holds { Ok(()) } else { Err(what()) }
 }
 
+/// A guard that is lost.
+#[cfg(feature = "seeded-faults")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Loss {
+    Core(isolation::fault::Fault),
+    Engine(engine::fault::Fault),
+}
+
 /// A scenario without a guard must break, and for the reason that the guard is there for.
-pub(crate) fn caught(broken: Held, reason: &str) {
-    assert!(!reason.is_empty());
-    match broken {
+#[cfg(feature = "seeded-faults")]
+pub(crate) fn breaks(loss: Loss, scenario: fn() -> Held, reason: &str) {
+    let found = match loss {
+        Loss::Core(fault) => isolation::fault::with(fault, scenario),
+        Loss::Engine(fault) => engine::fault::with(fault, scenario),
+    };
+    match found {
         Err(found) if found.contains(reason) => {}
-        other => panic!("expected a violation with {reason:?}, found {other:?}"),
+        other => panic!("without {loss:?}, expected a violation with {reason:?}, found {other:?}"),
     }
 }
 
-pub(crate) fn quota(tag: u64, floor: u32, cap: u32) -> (TenantTag, Quota) {
-    (TenantTag::new(tag), Quota::new(Pages::new(floor), Pages::new(cap), NonZeroU32::MIN).unwrap())
+/// A row: its test, its control, its scenario, and the guards without which it must break, each with a part of what it says then.
+macro_rules! row {
+    ($test:ident, $control:ident, $scenario:path, [$($loss:expr => $reason:literal),+ $(,)?]) => {
+        #[test]
+        fn $test() {
+            assert_eq!($scenario(), Ok(()));
+        }
+
+        #[cfg(feature = "seeded-faults")]
+        #[test]
+        fn $control() {
+            #[allow(unused_imports, reason = "a row may name faults of one kind alone")]
+            use {crate::rig::Loss, engine::fault::Fault::*, isolation::fault::Fault::*};
+            $(crate::rig::breaks($loss, $scenario, $reason);)+
+        }
+    };
 }
+pub(crate) use row;
 
 /// How the requests of a world ended.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -64,11 +86,6 @@ impl World {
 
     pub(crate) fn lying(pages: u32, config: EngineConfig, lie: Lie) -> Held<Self> {
         Self::begin(Watch::new(pages, lie), config, EPOCH)
-    }
-
-    /// Thirty pages, no prefixes kept.
-    pub(crate) fn plain() -> Held<Self> {
-        Self::new(30, no_cache())
     }
 
     /// A life of the engine on a device that may have had others.

@@ -5,7 +5,7 @@ use crate::{
     trace::run_trace,
 };
 use engine::{
-    core::{Blown, Ended, EngineStartError, Fuse, Progress},
+    core::{Blown, Ended, EngineConfig, EngineStartError, Fuse, Progress},
     device::stamp::Lie,
 };
 use isolation::units::Tokens;
@@ -113,5 +113,32 @@ fn outcome(lie: Lie, expected: Failed) {
     }
     assert!(failed > 0, "{lie:?} failed nothing");
     assert_eq!(session.engine.fuse(), Fuse::Intact);
+    assert_at_rest(&session.engine.status());
+}
+
+/// A page that is not what its lease said: its step gives no token, and nobody is admitted after it; who was not in it
+/// comes to its end.
+#[test]
+fn a_denied_page_blows_the_fuse() {
+    let config = EngineConfig { step_tokens: Tokens::new(8), sequences_max: 3, ..no_cache() };
+    let mut session = Session::new(try_engine(16, config, Lie::Deny(3)).unwrap());
+    let others = submit(1, 1, prompt(0, 4), 9);
+    session.submit(&others).unwrap();
+    session.step();
+    session.submit(&submit(2, 2, prompt(1, 30), 2)).unwrap();
+    session.submit(&submit(3, 3, prompt(2, 5), 2)).unwrap();
+    session.submit(&submit(4, 2, prompt(3, 30), 2)).unwrap();
+    session.step();
+    assert_eq!(session.of(1).tokens.len(), 2);
+    session.step();
+    let denied = Blown::Read(kernels::Denied::Owner { page: 0 });
+    assert_eq!(session.engine.fuse(), Fuse::Blown(denied));
+    assert_eq!(session.submit(&submit(5, 1, prompt(0, 3), 1)), Err(Refusal::ShuttingDown));
+    session.settle();
+    let failed = Some(Ended::Admitted(Ending::Failed(Failed::Isolation)));
+    assert_eq!(session.of(1).ended, failed);
+    assert_eq!(session.of(1).tokens, oracle(&others)[..2], "the denied step gave no token");
+    assert_eq!((session.of(2).ended.clone(), session.of(2).tokens.len()), (failed, 0));
+    assert_eq!(session.of(4).ended, Some(Ended::Refused(Refusal::ShuttingDown)));
     assert_at_rest(&session.engine.status());
 }

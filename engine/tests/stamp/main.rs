@@ -5,7 +5,8 @@
     clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "tests compute freely"
+    clippy::print_stdout,
+    reason = "tests compute freely, and print what they counted"
 )]
 
 mod behaviour;

@@ -226,7 +226,7 @@ rows! {
 
 /// What the gateway cannot see, the search for text does: an engine that swaps tokens behind good proofs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fault_l11_control() {
+async fn control_l11_each_tenant_gets_its_own_text() {
     caught(l11(Way::CrossedTokens).await, "another's text went out");
 }
 
@@ -248,12 +248,12 @@ mod controls {
     }
 
     controls! {
-        fault_a07_control: AnyLength, a07, "the engine was asked for a hundred windows";
-        fault_g03_control: UnknownFields, g03, "a client's mm_hashes was taken: 200";
-        fault_j06_control: ClientNames, j06, "two requests have one name";
-        fault_l01_control: BelieveStamps, l01, "another's text went out";
-        fault_l04_control: OneName, l04, "6 sequences have 1 names";
-        fault_l07_control: AnyRoute, l07, "status 502 and not 200";
-        fault_l10_control: BelieveEvidence, l10, "another's text went out";
+        control_a07_a_hundred_windows_are_turned_away: AnyLength, a07, "the engine was asked for a hundred windows";
+        control_g03_no_part_of_a_key_is_a_client_s: UnknownFields, g03, "a client's mm_hashes was taken: 200";
+        control_j06_a_client_s_name_names_nothing: ClientNames, j06, "two requests have one name";
+        control_l01_a_stale_slot_cuts_the_answer: BelieveStamps, l01, "another's text went out";
+        control_l04_each_sequence_has_its_own_ticket: OneName, l04, "6 sequences have 1 names";
+        control_l07_a_late_reply_goes_to_nobody: AnyRoute, l07, "status 502 and not 200";
+        control_l10_a_reply_to_another_is_no_200: BelieveEvidence, l10, "another's text went out";
     }
 }

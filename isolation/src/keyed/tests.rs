@@ -100,14 +100,14 @@ fn fault_g10_a_name_is_kept_whole() {
 
 #[cfg(feature = "seeded-faults")]
 #[test]
-fn fault_g05_control_of_names() {
+fn control_g05_another_revision_has_other_names() {
     use crate::fault::with;
     assert_eq!(with(Fault::RevisionIgnored, g05), Err("another revision has the same names".into()));
 }
 
 #[cfg(feature = "seeded-faults")]
 #[test]
-fn fault_g10_control() {
+fn control_g10_a_name_is_kept_whole() {
     use crate::fault::with;
     assert_eq!(with(Fault::PrefixShortKey, g10), Err("two prefixes have one name in half its bits".into()));
 }

@@ -3,7 +3,7 @@
 use super::{count, usize_of, weights::Weights};
 use crate::device::{Chunk, Want};
 use kernels::{
-    Cpu, KernelError, Pool, Rows,
+    Capability, Cpu, KernelError, Pool, Rows,
     attention::{Queries, Span, attend},
     kv::{Kv, PAGE},
     matmul,
@@ -13,10 +13,10 @@ use model::LlamaShape;
 
 /// Where one row of the batch belongs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+struct Row {
     token: u32,
     position: usize,
-    page: usize,
+    page: Capability,
 }
 
 /// What a pass computes with.
@@ -43,17 +43,25 @@ pub(super) struct Buffers {
 }
 
 /// The rows of all chunks, in order. Chunks were checked before: each position has its page.
-pub(super) fn rows(chunks: &[Chunk<'_>]) -> Vec<Row> {
+fn rows(chunks: &[Chunk<'_>], tables: &[Vec<Capability>]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for chunk in chunks {
+    for (chunk, table) in chunks.iter().zip(tables) {
         let start = count(chunk.access.start());
-        rows.extend(chunk.tokens.iter().zip(start..).map(|(&token, position)| Row {
-            token,
-            position,
-            page: chunk.access.page(position / PAGE).map_or(usize::MAX, isolation::page::PageId::index),
+        let places = chunk.tokens.iter().zip(start..);
+        rows.extend(places.filter_map(|(&token, position)| {
+            table.get(position / PAGE).map(|&page| Row { token, position, page })
         }));
     }
     rows
+}
+
+/// What a chunk may show for each of its pages: as its lease gave them out, tenant and generation with each (P3).
+fn capabilities(chunk: &Chunk<'_>) -> Vec<Capability> {
+    let owner = chunk.access.tag().get();
+    let pages = chunk.access.pages().iter().zip(chunk.access.generations());
+    pages
+        .map(|(page, generation)| Capability { page: page.index(), owner, generation: generation.get() })
+        .collect()
 }
 
 impl Buffers {
@@ -71,23 +79,23 @@ impl Buffers {
         })
     }
 
-    /// Runs all layers over `rows`, then the head over the last row of each chunk that wants logits.
+    /// Runs all layers over the rows of `chunks`, then the head over the last row of each chunk that wants logits.
     pub(super) fn run(
         &mut self,
         machine: &mut Machine<'_>,
         chunks: &[Chunk<'_>],
-        rows: &[Row],
         logits: &mut Vec<f32>,
     ) -> Result<(), KernelError> {
+        let tables: Vec<Vec<Capability>> = chunks.iter().map(capabilities).collect();
+        let rows = rows(chunks, &tables);
         let width = machine.weights.shape().width;
         self.x.resize(rows.len().saturating_mul(width), 0.0);
         for (row, x) in rows.iter().zip(self.x.chunks_exact_mut(width)) {
             machine.weights.embedding.row(usize_of(row.token), x)?;
         }
-        let tables: Vec<Vec<u32>> = chunks.iter().map(page_table).collect();
         let spans = spans(chunks, &tables);
         for layer in 0..machine.weights.shape().layers {
-            self.attention(machine, layer, rows, &spans)?;
+            self.attention(machine, layer, &rows, &spans)?;
             self.feed_forward(machine, layer)?;
         }
         self.head(machine, chunks, logits)
@@ -200,11 +208,7 @@ enum Projection {
     FeedForward,
 }
 
-fn page_table(chunk: &Chunk<'_>) -> Vec<u32> {
-    chunk.access.pages().iter().map(|page| u32::try_from(page.index()).unwrap_or(u32::MAX)).collect()
-}
-
-fn spans<'a>(chunks: &[Chunk<'_>], tables: &'a [Vec<u32>]) -> Vec<Span<'a>> {
+fn spans<'a>(chunks: &[Chunk<'_>], tables: &'a [Vec<Capability>]) -> Vec<Span<'a>> {
     let mut row = 0_usize;
     let mut spans = Vec::with_capacity(chunks.len());
     for (chunk, pages) in chunks.iter().zip(tables) {

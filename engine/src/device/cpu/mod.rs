@@ -12,7 +12,7 @@ pub use load::{LoadError, LoadProgress};
 pub use weights::Weights;
 
 use super::{Chunk, Device, DeviceFacts, DeviceFault};
-use forward::{Buffers, Row};
+use forward::Buffers;
 use isolation::{
     page::{Erase, PageId},
     step::{OpenStep, StepReceipt},
@@ -83,6 +83,7 @@ impl CpuDevice {
             },
             KernelError::Shape { .. }
             | KernelError::Unsupported { .. }
+            | KernelError::Denied(_)
             | KernelError::WorkerPanicked
             | KernelError::NoThread { .. } => LoadError::Kernel(error),
         })?;
@@ -144,7 +145,6 @@ impl CpuDevice {
         logits: &mut Vec<f32>,
     ) -> Result<(), DeviceFault> {
         self.check(step, chunks)?;
-        let rows: Vec<Row> = forward::rows(chunks);
         let mut machine = forward::Machine {
             cpu: self.cpu,
             pool: &mut self.pool,
@@ -152,7 +152,7 @@ impl CpuDevice {
             rope: &self.rope,
             weights: &self.weights,
         };
-        Ok(self.buffers.run(&mut machine, chunks, &rows, logits)?)
+        Ok(self.buffers.run(&mut machine, chunks, logits)?)
     }
 }
 

@@ -11,6 +11,9 @@ use isolation::{
 };
 use model::LlamaShape;
 
+#[cfg(feature = "seeded-faults")]
+mod denied;
+
 const VOCAB: usize = 96;
 
 fn tiny() -> Arc<Weights> {

@@ -1,0 +1,104 @@
+//! M: what one tenant's load does to another.
+
+#[cfg(feature = "seeded-faults")]
+use crate::stage::Loss;
+use crate::{
+    common::{PAGE, config, name, no_cache, prompt, submit},
+    row,
+    stage::{Stage, Wrong, demand},
+};
+use engine::{
+    core::{EngineConfig, Preemption},
+    device::stamp::Lie,
+};
+#[cfg(feature = "seeded-faults")]
+use isolation::fault::Fault as Core;
+use isolation::{
+    quota::Quota,
+    tag::TenantTag,
+    units::{Pages, Tokens},
+};
+use std::num::NonZeroU32;
+
+const VICTIM: u64 = 2;
+
+/// Reserves pages for the victim.
+fn reserve(stage: &mut Stage, floor: u32, pages: u32) {
+    let quota = Quota::new(Pages::new(floor), Pages::new(pages), NonZeroU32::MIN).unwrap();
+    stage.session.engine.set_quotas(&[(TenantTag::new(VICTIM), quota)]).unwrap();
+}
+
+/// M01: a flood of long prompts with one token of output each does not take the victim's prefix, which lies in its floor.
+fn m01(lie: Lie) -> Result<(), Wrong> {
+    let mut stage = Stage::new(24, config(), lie)?;
+    reserve(&mut stage, 6, 24);
+    let ids = prompt(1, 4 * PAGE + 1);
+    stage.cached(submit(1, VICTIM, ids.clone(), 2))?;
+    for number in 10..40 {
+        stage.send(submit(number, 1, prompt(number, 15 * PAGE), 1))?;
+        stage.step()?;
+    }
+    stage.settle()?;
+    let cached = stage.cached(submit(2, VICTIM, ids, 2))?;
+    demand(cached == 4 * PAGE, || format!("{cached} tokens of the victim's prefix are left"))?;
+    stage.end()
+}
+row!(
+    fault_m01_a_flood_does_not_take_a_reserved_prefix,
+    control_m01,
+    m01,
+    [Loss::Core(Core::FloorReclaimed),]
+);
+
+/// M02: another tenant fills the pool with long decodes; who has a floor is in within two steps, though nobody is preempted.
+fn m02(lie: Lie) -> Result<(), Wrong> {
+    let patient = EngineConfig { preemption: Preemption::Off, ..no_cache() };
+    let mut stage = Stage::new(16, patient, lie)?;
+    reserve(&mut stage, 4, 16);
+    for number in 10..22 {
+        stage.send(submit(number, 1, prompt(number, 3), 13))?;
+    }
+    stage.steps(3)?;
+    for round in 0..4 {
+        stage.send(submit(round, VICTIM, prompt(round, 9), 3))?;
+        stage.steps(2)?;
+        let held = stage.session.engine.held(TenantTag::new(VICTIM));
+        demand(held > Pages::ZERO, || "who has a floor waits".to_owned())?;
+        while stage.session.of(round).ended.is_none() {
+            stage.step()?;
+        }
+    }
+    stage.end()
+}
+row!(
+    fault_m02_who_fills_the_pool_squeezes_nobody_out_of_a_floor,
+    control_m02,
+    m02,
+    [Loss::Core(Core::FloorIgnored),]
+);
+
+/// M04: more long prompts than the pool holds at once: each is admitted with its whole length, so none is sent to and fro.
+fn m04(lie: Lie) -> Result<(), Wrong> {
+    let mut stage = Stage::new(18, EngineConfig { step_tokens: Tokens::new(8), ..no_cache() }, lie)?;
+    for number in 0..5 {
+        stage.send(submit(number, u64::from(number), prompt(number, 3 * PAGE), 4))?;
+    }
+    let mut steps = 0;
+    while (0..5).any(|number| stage.session.of(number).ended.is_none()) {
+        stage.step()?;
+        steps += 1;
+        demand(steps < 60, || "the long prompts do not come to an end".to_owned())?;
+    }
+    demand(stage.session.engine.preempted() == 0, || "somebody was sent to and fro".to_owned())?;
+    // 5 prompts of 12 tokens in steps of 8, and 4 tokens each: every token was computed once.
+    let computed = stage.session.engine.status().prefilled;
+    demand(computed == 5 * 3 * u64::from(PAGE), || format!("{computed} tokens were prefilled"))?;
+    stage.end()?;
+    (0..5).try_for_each(|number| stage.demand_completed(name(number)))
+}
+row!(
+    fault_m04_a_long_prompt_is_admitted_whole,
+    control_m04,
+    m04,
+    [Loss::Core(Core::LostPage), Loss::Device(Lie::ReadShort),]
+);
