@@ -25,13 +25,13 @@ use std::{path::Path, time::Instant};
 use wire::{Logprobs, Sampling, Submit};
 
 const PROMPT: u32 = 48;
-const OUTPUT: u32 = 64;
+const OUTPUT: u32 = 256;
 /// Distinct prompts, so that nothing comes from a cache; several tenants, so that pages change hands.
 const TENANTS: u64 = 4;
 
 fn main() {
     let path = std::env::args().nth(1).expect("usage: tax MODEL.gguf");
-    let options = CpuOptions { pool_tokens: Tokens::new(2560), threads: 2, isa: None };
+    let options = CpuOptions { pool_tokens: Tokens::new(6144), threads: 2, isa: None };
     let device = CpuDevice::load(Path::new(&path), options, &mut |_| ()).expect("the model loads");
     let mut engine = Engine::new(device, EngineConfig::default(), Epoch::new(1), Secrets::new([1; 16]))
         .expect("it starts");

@@ -47,6 +47,14 @@ fn what_is_framed_otherwise_has_another_name() {
     assert_eq!(names.len(), count);
 }
 
+/// A half that is the same for all would leave half the secret.
+#[test]
+fn both_halves_of_a_secret_are_the_tenants_own() {
+    let secrets = Secrets::new([7; 16]);
+    let [one, two] = [1, 2].map(|tag| secrets.of(&crate::testing::scope(tag)));
+    assert!(one.first != two.first && one.second != two.second && one.first != one.second);
+}
+
 type Held = Result<(), alloc::string::String>;
 
 fn hold(holds: bool, what: &str) -> Held {

@@ -1,0 +1,63 @@
+//! What the core says of itself: each refusal with its numbers, and no secret and no page in a `Debug`.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test stops at the first surprise")]
+
+use isolation::{
+    admit::{CapacityMismatch, Limits},
+    evidence::{Evidence, Expectation, IntegrityError},
+    keyed::Secrets,
+    lease::LeaseError,
+    tag::{Registry, TenantTag},
+    units::{Epoch, PageSize, Pages, StepId, Tokens},
+};
+use std::num::NonZeroU32;
+
+const SIZE: PageSize = PageSize::new(NonZeroU32::new(2).unwrap());
+
+#[test]
+fn a_refused_prompt_says_what_was_asked_and_what_is_allowed() {
+    let limits = Limits::derive(Tokens::new(4), Pages::new(2), SIZE).unwrap();
+    let scope = Registry::new().open(TenantTag::new(1));
+    // Three tokens and two more: it is the whole prompt that counts, not that there is one.
+    let refused = limits.admit(&scope, vec![7, 8, 9], Tokens::new(2)).map(|_| ()).unwrap_err();
+    let said = refused.to_string();
+    assert!(said.contains('5') && said.contains('4'), "{said}");
+    let mismatch = CapacityMismatch { advertised: Tokens::new(9), holds: Tokens::new(8) }.to_string();
+    assert!(mismatch.contains('9') && mismatch.contains('8'), "{mismatch}");
+}
+
+#[test]
+fn evidence_proves_its_own_request_and_a_wrong_one_is_said() {
+    let (tag, epoch) = (TenantTag::new(3), Epoch::new(5));
+    let expectation = || Expectation::new([9; 16], tag, epoch, [2; 32], Tokens::new(6));
+    let evidence = |written| Evidence {
+        request: [9; 16],
+        tag,
+        epoch,
+        prompt_digest: [2; 32],
+        written: Tokens::new(written),
+        attended: Tokens::new(6),
+        cached: Tokens::new(0),
+        pages: Pages::new(3),
+        generations: 0,
+    };
+    let (first, _) = expectation().judge(&evidence(6)).unwrap();
+    assert_eq!(first.request(), [9; 16]);
+    let error: IntegrityError = expectation().judge(&evidence(4)).map(|_| ()).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains('4') && said.contains('6'), "{said}");
+}
+
+#[test]
+fn a_lease_says_why_it_refused() {
+    let full = LeaseError::Full { filled: Tokens::new(3), len: Tokens::new(21), capacity: Tokens::new(17) };
+    assert!(["3", "21", "17"].iter().all(|number| full.to_string().contains(number)), "{full}");
+    let other = LeaseError::OtherStep { wrote: StepId::new(5), proved: StepId::new(6) }.to_string();
+    assert!(other.contains('5') && other.contains('6'), "{other}");
+}
+
+#[test]
+fn no_debug_shows_a_secret() {
+    let shown = format!("{:?}", Secrets::new([0xab; 16]));
+    assert!(shown.contains("Secrets"), "{shown}");
+    assert!(!shown.contains("171") && !shown.to_lowercase().contains("ab"), "{shown}");
+}
