@@ -192,7 +192,7 @@ async fn l11(way: Way) -> Held {
     for round in 0..12 {
         let ask = |tenant: usize| {
             let mut body = text(MINE[tenant]);
-            body["stream"] = ((round + tenant) % 2 == 0).into();
+            body["stream"] = (round + tenant).is_multiple_of(2).into();
             rig.ask(tenant, "completions", "", body)
         };
         let (first, second) = tokio::join!(ask(0), ask(1));
