@@ -78,7 +78,7 @@ fn b15() -> Held {
     let mut bench = Bench::new(4);
     let mut first = bench.lease(1, 4)?;
     bench.fill(&mut first, 6)?;
-    // Steps N and N+1 are both under way; A ends by N.
+    // Step N+1 is launched before anybody has taken note of N, by which A ends.
     let (now, write, _) = bench.launch(&mut first, 1)?;
     let receipt = now.finish();
     first.commit(write, &receipt).map_err(|e| e.to_string())?;
@@ -95,7 +95,7 @@ fn b15() -> Held {
     hold(bench.memory.is_free_of_others(&second), || "B's pages bear A's mark".into())
 }
 
-/// One position more than the page table has, at the last moment: by a lease and by a kernel.
+/// One position more than the page table has, at the last moment.
 fn d06() -> Held {
     let mut bench = Bench::new(2);
     let mut lease = bench.lease(1, 2)?;
