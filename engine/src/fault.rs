@@ -15,6 +15,20 @@ pub enum Fault {
     StampsRestart,
     /// A sequence is admitted under a name that another still has.
     SameName,
+    /// A refused prompt goes on as one of a single token, as in the incident.
+    StubForRejected,
+    /// Tags are folded to 16 bits.
+    TagFolded,
+    /// All tenants look for prefixes in one tree.
+    OneTreeForAll,
+    /// A row of logits that is not a number is replaced by a constant one.
+    SanitiseNan,
+    /// The evidence says that nothing came from the cache.
+    CachedUnsaid,
+    /// A sequence leases pages for its first chunk only.
+    LeaseFirstChunk,
+    /// A choice begins from what the choice before it left in the buffers.
+    ScratchKept,
 }
 
 #[cfg(not(feature = "seeded-faults"))]

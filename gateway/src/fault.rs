@@ -1,9 +1,9 @@
 //! Guards that a test can take away, to see that the tests of leaks would notice. Never in a release build.
+//!
+//! Without the feature `seeded-faults`, `seeded` is the constant `false` and each fault is compiled out.
 
-#[cfg(not(debug_assertions))]
-compile_error!("seeded faults are for tests: build without the feature");
-
-use std::sync::atomic::{AtomicU8, Ordering};
+#[cfg(all(feature = "seeded-faults", not(debug_assertions)))]
+compile_error!("seeded faults are for tests: a release cannot hold them");
 
 /// Which guard is gone.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -12,23 +12,46 @@ pub enum Fault {
     BelieveEvidence,
     /// Each frame is taken for the one that had to come.
     BelieveStamps,
+    /// A frame that nobody waits for goes to whoever waits.
+    AnyRoute,
+    /// All sequences of a request have one name.
+    OneName,
+    /// A request is named as its client names it.
+    ClientNames,
+    /// Fields that nobody knows are taken.
+    UnknownFields,
+    /// No prompt is too long.
+    AnyLength,
 }
 
-static SEEDED: AtomicU8 = AtomicU8::new(0);
+impl Fault {
+    /// Each of them.
+    pub const ALL: [Self; 7] = [
+        Self::BelieveEvidence,
+        Self::BelieveStamps,
+        Self::AnyRoute,
+        Self::OneName,
+        Self::ClientNames,
+        Self::UnknownFields,
+        Self::AnyLength,
+    ];
+}
+
+#[cfg(not(feature = "seeded-faults"))]
+pub(crate) const fn seeded(_: Fault) -> bool {
+    false
+}
+
+#[cfg(feature = "seeded-faults")]
+static SEEDED: std::sync::Mutex<Option<Fault>> = std::sync::Mutex::new(None);
 
 /// Takes a guard away for the rest of this process.
+#[cfg(feature = "seeded-faults")]
 pub fn seed(fault: Fault) {
-    let number = match fault {
-        Fault::BelieveEvidence => 1,
-        Fault::BelieveStamps => 2,
-    };
-    SEEDED.store(number, Ordering::SeqCst);
+    *SEEDED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(fault);
 }
 
+#[cfg(feature = "seeded-faults")]
 pub(crate) fn seeded(fault: Fault) -> bool {
-    let number = match fault {
-        Fault::BelieveEvidence => 1,
-        Fault::BelieveStamps => 2,
-    };
-    SEEDED.load(Ordering::SeqCst) == number
+    *SEEDED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(fault)
 }

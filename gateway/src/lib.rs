@@ -20,7 +20,6 @@
 
 mod answer;
 mod edge;
-#[cfg(feature = "seeded-faults")]
 pub mod fault;
 mod flow;
 mod house;

@@ -15,19 +15,41 @@ use std::{
 const ROWS: usize = 78;
 
 /// Where tests of the corpus may stand.
-const PLACES: [&str; 4] =
-    ["engine/tests/corpus", "engine/tests/stamp", "gateway/tests", "integration/system"];
+const PLACES: [&str; 7] = [
+    "engine/tests/corpus",
+    "engine/tests/guards",
+    "engine/tests/stamp",
+    "gateway/tests",
+    "gateway/tests/corpus",
+    "integration/system",
+    "isolation/src/keyed",
+];
+
+/// Where faults are defined, each with the places where tests beside those of [`PLACES`] take its guards away.
+const FAULTS: [(&str, &[&str]); 4] = [
+    ("isolation/src/fault.rs", &["isolation/tests"]),
+    ("engine/src/fault.rs", &[]),
+    (
+        "engine/kernels/src/fault.rs",
+        &["engine/kernels/src", "engine/kernels/src/attention", "engine/tests/mixed"],
+    ),
+    ("gateway/src/fault.rs", &[]),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn sources() -> String {
+    sources_of(&PLACES)
+}
+
+fn sources_of(places: &[&str]) -> String {
     let mut all = String::new();
-    for place in PLACES {
+    for place in places {
         for entry in std::fs::read_dir(root().join(place)).expect("the folder is there") {
             let path = entry.unwrap().path();
-            if path.extension().is_some_and(|end| end == "rs") {
+            if path.extension().is_some_and(|end| end == "rs") && !path.ends_with("fault.rs") {
                 all.push_str(&std::fs::read_to_string(path).unwrap());
             }
         }
@@ -80,6 +102,48 @@ fn each_row_names_a_test_that_exists_or_the_type_that_will_rule_it_out() {
             assert!(known.contains(name), "{id}: no test {name}");
         }
     }
+}
+
+/// The variants of the enum `name` in a file: lines that are one name, with or without a field.
+fn variants(file: &str, name: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(root().join(file)).expect("the file is there");
+    let body = text.split(&format!("pub enum {name} {{")).nth(1).expect("the enum is there");
+    let lines = body.lines().take_while(|line| *line != "}").map(str::trim);
+    let found = lines.filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()));
+    found.filter_map(|line| names(line).next().map(str::to_owned)).collect()
+}
+
+#[test]
+fn each_seeded_fault_is_taken_away_by_a_test() {
+    for (file, more) in FAULTS {
+        let sources = [sources(), sources_of(more)].concat();
+        let used: BTreeSet<&str> = names(&sources).collect();
+        let faults = variants(file, "Fault");
+        assert!(faults.len() > 6, "{file}: only {} faults seen: the search is blind", faults.len());
+        for fault in &faults {
+            assert!(used.contains(fault.as_str()), "{file}: no test takes {fault} away");
+        }
+    }
+}
+
+#[test]
+fn each_control_is_a_fault_a_lie_or_a_test_that_exists() {
+    let page = std::fs::read_to_string(root().join("docs/incidents.md")).unwrap();
+    let sources = sources();
+    let tests: BTreeSet<&str> = names(&sources).collect();
+    let mut known: BTreeSet<String> = FAULTS.iter().flat_map(|(file, _)| variants(file, "Fault")).collect();
+    known.extend(variants("engine/src/device/stamp.rs", "Lie"));
+    known.extend(variants("gateway/tests/corpus/desk.rs", "Way"));
+    for Row { id, control, .. } in rows(&page) {
+        for cell in control.split('`').skip(1).step_by(2) {
+            let name = cell.strip_prefix("Lie::").unwrap_or(cell);
+            let is_known = known.contains(name) || tests.contains(name) || name == "kernels";
+            assert!(is_known, "{id}: no control {cell}");
+        }
+    }
+    // Each test that is a row's has its control beside it.
+    let controls = tests.iter().filter(|name| name.starts_with("control_")).count();
+    assert!(controls > 70, "only {controls} controls seen");
 }
 
 #[test]

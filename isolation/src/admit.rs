@@ -55,7 +55,7 @@ impl Limits {
         max_new: Tokens,
     ) -> Result<Bounded<P>, Rejected> {
         let length = prompt.length();
-        if length == 0 {
+        if length == 0 && !seeded(Fault::EmptyAdmitted) {
             return Err(Rejected { reason: Rejection::EmptyPrompt });
         }
         if max_new == Tokens::ZERO {

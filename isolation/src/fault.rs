@@ -41,6 +41,8 @@ pub enum Fault {
     PrefixNoTokenCompare,
     /// The prefix tree covers a whole prompt.
     PrefixWholePrompt,
+    /// An adopted prefix does not count as filled: its pages are written again.
+    AdoptUnfilled,
     /// The prefix tree evicts pages that a sequence reads.
     EvictInUse,
     /// The window admits one token too many.
@@ -53,13 +55,18 @@ pub enum Fault {
     FloorReclaimed,
     /// A page given back forgets whose it was.
     NoLineage,
+    /// An empty prompt is admitted. Not a leak, and no world has one: the engine's fault corpus finds it (K03).
+    EmptyAdmitted,
+    /// Names of prefixes do not depend on the model, template or adapter. Not a leak while a tree lives as long as these: the
+    /// names' own tests find it (G05).
+    RevisionIgnored,
     /// Names of prefixes have one bit. Not a leak: tokens are compared.
     PrefixShortKey,
 }
 
 impl Fault {
     /// Each of them that breaks a promise.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::NoScrub,
         Self::NoVerify,
         Self::NoFence,
@@ -76,6 +83,7 @@ impl Fault {
         Self::GenerationNotBumped,
         Self::PrefixNoTokenCompare,
         Self::PrefixWholePrompt,
+        Self::AdoptUnfilled,
         Self::EvictInUse,
         Self::AdmitOffByOne,
         Self::FloorIgnored,

@@ -23,6 +23,10 @@ use alloc::{rc::Rc, vec::Vec};
 /// fn needs_send<T: Send>() {}
 /// needs_send::<isolation::lease::Lease>();
 /// ```
+/// It is given back once:
+/// ```compile_fail,E0382
+/// fn twice(lease: isolation::lease::Lease) { drop(lease); drop(lease); }
+/// ```
 /// A dropped lease cannot be read:
 /// ```compile_fail,E0382
 /// fn late(lease: isolation::lease::Lease) { drop(lease); lease.filled(); }
@@ -127,7 +131,7 @@ impl Lease {
         if self.filled != Tokens::ZERO || self.outstanding.is_some() {
             return Err(LeaseError::InUse { filled: self.filled });
         }
-        self.filled = run.tokens();
+        self.filled = if seeded(Fault::AdoptUnfilled) { Tokens::ZERO } else { run.tokens() };
         self.shared = run.into_pages();
         Ok(())
     }

@@ -97,6 +97,7 @@ found! {
     generation_not_bumped: GenerationNotBumped in FLIGHTS;
     prefix_no_token_compare: PrefixNoTokenCompare in FLIGHTS;
     prefix_whole_prompt: PrefixWholePrompt in FLIGHTS;
+    adopt_unfilled: AdoptUnfilled in FLIGHTS;
     evict_in_use: EvictInUse in FLIGHTS;
     admit_off_by_one: AdmitOffByOne in FLIGHTS;
     floor_ignored: FloorIgnored in FLOOR;

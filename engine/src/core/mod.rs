@@ -170,12 +170,18 @@ impl<D: Device> Engine<D> {
         if submit.epoch != self.pool.epoch().get() || self.knows(submit.request) && !seeded(Fault::SameName) {
             return Err(Refusal::NotAuthentic);
         }
-        let tag = TenantTag::new(submit.tag);
+        let tag = TenantTag::new(if seeded(Fault::TagFolded) { submit.tag & 0xffff } else { submit.tag });
         let scope = self.registry.open(tag);
-        let prompt = self
-            .limits
-            .narrowed(self.pool.reach(tag))
+        let limits = self.limits.narrowed(self.pool.reach(tag));
+        let prompt = limits
             .admit(&scope, submit.prompt, Tokens::new(submit.max_tokens))
+            .or_else(|rejected| {
+                if seeded(Fault::StubForRejected) {
+                    limits.admit(&scope, vec![0], Tokens::new(1))
+                } else {
+                    Err(rejected)
+                }
+            })
             .map_err(|rejected| refusal(&rejected))?;
         if let Some(&id) = prompt.prompt().iter().find(|id| **id >= self.vocab) {
             return Err(Refusal::UnknownToken { id, vocab: self.vocab });

@@ -3,6 +3,7 @@
 use crate::{
     core::{Blown, Engine, share},
     device::Device,
+    fault::{Fault, seeded},
 };
 use isolation::{
     lease::Lease,
@@ -164,6 +165,7 @@ impl<D: Device> Engine<D> {
     fn grant(&mut self, tag: TenantTag, turn: Turn, budget: &mut Pages) -> Granted {
         let Some(head) = self.queue.head(tag) else { return Granted::Nobody };
         let total = head.total();
+        let total = if seeded(Fault::LeaseFirstChunk) { total.min(self.config.step_tokens) } else { total };
         // Found anew at each try, and let go when there is no room: who waits pins nothing.
         let run = self.prefixes.find(tag, head.known());
         let adopted = run.as_ref().map_or(Pages::ZERO, |run| run.len());

@@ -320,7 +320,7 @@ impl Running {
             prompt_digest: digest_tokens(&self.held),
             written: self.written.get(),
             attended: self.attended.get(),
-            cached: self.cached.get(),
+            cached: if seeded(Fault::CachedUnsaid) { 0 } else { self.cached.get() },
             pages: u32::try_from(self.table).unwrap_or(u32::MAX),
             generations: self.lease.generation_digest(),
         }

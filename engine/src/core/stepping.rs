@@ -150,6 +150,13 @@ impl<D: Device> Engine<D> {
             return Verdict::Ends(Ending::Failed(Failed::Isolation));
         }
         let Some(row) = row else { return Verdict::Goes };
+        let constant: Vec<f32>;
+        let row = if seeded(Fault::SanitiseNan) && row.iter().any(|logit| logit.is_nan()) {
+            constant = vec![0.0; row.len()];
+            constant.as_slice()
+        } else {
+            row
+        };
         match running.advance(row, &mut self.scratch, emit) {
             Ok(verdict) => {
                 self.decoded = self.decoded.saturating_add(1);

@@ -7,6 +7,7 @@
 mod numbers;
 mod rank;
 
+use crate::fault::{Fault, seeded};
 use isolation::units::Tokens;
 use numbers::{exp, sum, uniform};
 use rank::{Place, Ranking, likeliest};
@@ -89,9 +90,11 @@ impl Sampler {
         if !logits.iter().all(|logit| logit.is_finite()) {
             return Err(NotANumber);
         }
-        scratch.adjusted.clear();
-        // Adding zero turns -0 into 0, so that the two are equal in rank.
-        scratch.adjusted.extend(logits.iter().map(|&logit| f64::from(logit) + 0.0));
+        if !seeded(Fault::ScratchKept) || scratch.adjusted.is_empty() {
+            scratch.adjusted.clear();
+            // Adding zero turns -0 into 0, so that the two are equal in rank.
+            scratch.adjusted.extend(logits.iter().map(|&logit| f64::from(logit) + 0.0));
+        }
         self.adjust(&mut scratch.adjusted);
         let id = if self.sampling.temperature == 0.0 {
             likeliest(&scratch.adjusted)

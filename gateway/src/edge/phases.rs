@@ -12,6 +12,7 @@ use pingora::{Error, ErrorType, Result};
 use super::body;
 use super::client::Downstream;
 use crate::answer::Denied;
+use crate::fault::{Fault, seeded};
 use crate::house::House;
 use crate::openai::Endpoint;
 use crate::status;
@@ -63,7 +64,9 @@ impl ProxyHttp for Phases {
         // A client may send its body while the answer is already known; it is read and dropped for a while.
         session.as_downstream_mut().set_close_on_response_before_downstream_finish(false);
         session.as_downstream_mut().set_total_drain_timeout(Some(std::time::Duration::from_secs(2)));
-        let mut client = Downstream { session, request: uuid::Uuid::now_v7(), arrived: *arrived };
+        let theirs = if seeded(Fault::ClientNames) { named(session) } else { None };
+        let request = theirs.unwrap_or_else(uuid::Uuid::now_v7);
+        let mut client = Downstream { session, request, arrived: *arrived };
         if self.answer(&mut client).await.is_err() {
             client.session.set_keepalive(None);
         }
@@ -178,6 +181,11 @@ fn bearer(session: &Session) -> &str {
     let value = session.get_header(http::header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let (scheme, key) = value.and_then(|value| value.trim().split_once(' ')).unwrap_or_default();
     if scheme.eq_ignore_ascii_case("bearer") { key.trim() } else { "" }
+}
+
+/// What a client calls its request, for [`Fault::ClientNames`] alone.
+fn named(session: &Session) -> Option<uuid::Uuid> {
+    session.get_header("x-request-id")?.to_str().ok()?.parse().ok()
 }
 
 /// A body without a type is taken for JSON, as OpenAI does.

@@ -4,6 +4,7 @@ use model::{GenerationPrompt, ModelText, Nonce, Segment, TemplateError};
 use policies::Policy;
 
 use crate::answer::{Count, Denied, TooLong};
+use crate::fault::{Fault, seeded};
 use crate::openai::{Call, Endpoint, Prompt, parse};
 
 /// A request that fits.
@@ -23,6 +24,7 @@ pub(crate) fn prepare(
     model: &ModelText,
     (window, nonce): (u32, [u8; 16]),
 ) -> Result<Prepared, Denied> {
+    let window = if seeded(Fault::AnyLength) { u32::MAX } else { window };
     let call = parse(endpoint, body, policy).map_err(Denied::Bad)?;
     if call.model != model.name {
         return Err(Denied::NoSuchModel);

@@ -21,6 +21,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 use wire::{EngineStatus, Hello, RequestId, Sampling, Submit, ToEngine, ToGateway, WireKey};
 
+use crate::fault::{Fault, seeded};
+
 /// Frames that wait to be written to the engine, at most.
 const OUT_MAX: usize = 4_096;
 /// Frames that wait for one request, at most; a client that falls further behind is cut.
@@ -130,8 +132,11 @@ impl Link {
         if live.routes.len().saturating_add(wanted.len()) > ROUTES_MAX || live.out.capacity() < wanted.len() {
             return Err(NotSent::Busy);
         }
+        let mut first = None;
         for wanted in wanted {
-            let request = *uuid::Uuid::now_v7().as_bytes();
+            let own = *uuid::Uuid::now_v7().as_bytes();
+            let first = *first.get_or_insert(own);
+            let request = if seeded(Fault::OneName) { first } else { own };
             live.serial = live.serial.saturating_add(1);
             group.expect(request, tag, live.hello.epoch, &wanted.prompt);
             let submit = Submit {

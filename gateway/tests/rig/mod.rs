@@ -18,7 +18,7 @@ use wire::{
 
 /// What the engine generates: as if it were another tenant's.
 pub const MARKER: &str = "hexagonal";
-const EPOCH: u64 = 4711;
+pub const EPOCH: u64 = 4711;
 /// Longest wait for anything; reached only when something is broken.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
@@ -45,19 +45,25 @@ pub enum Lie {
     DiesLater,
     Refuses,
     Silent,
-    /// The first request is answered after the second has come: whole, true, and before the second's own answer.
-    Late,
 }
 
 pub struct Answer {
     pub status: u16,
+    pub head: String,
     pub body: String,
+}
+
+/// An engine of a test's own making.
+pub trait Peer: Send + 'static {
+    /// What it says to a message; `None` when it dies instead.
+    fn hear(&mut self, message: ToEngine) -> Option<Vec<ToGateway>>;
 }
 
 pub struct Rig {
     listen: std::net::SocketAddr,
     admin: std::net::SocketAddr,
-    key: String,
+    /// Of two tenants.
+    keys: [String; 2],
     cancelled: watch::Receiver<u32>,
     _folder: tempfile::TempDir,
     _shutdown: tokio::sync::oneshot::Sender<()>,
@@ -70,20 +76,21 @@ fn test_model() -> PathBuf {
 
 impl Rig {
     pub async fn start(lie: Lie) -> Self {
+        let (said, cancelled) = watch::channel(0);
+        let marker = ids(MARKER);
+        Self::with(Liar { lie, marker, said }, cancelled).await
+    }
+
+    /// A gateway before this engine, which counts the cancels that it hears.
+    pub async fn with(peer: impl Peer, cancelled: watch::Receiver<u32>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let model = Arc::new(ModelText::load(&test_model()).unwrap());
-        let marker = model.tokenizer.encode_plain(MARKER, 64).unwrap();
-        let (said, cancelled) = watch::channel(0);
-        engine(&at("engine.sock"), lie, marker, said);
+        engine(&at("engine.sock"), peer);
 
         let store = Store::open(&at("tenants.db"), Pepper::load_or_create(&at("pepper.key")).unwrap()).await;
         let (store, now) = (store.unwrap(), UnixMillis::from_system(SystemTime::now()));
-        let tenant = store.create_tenant(Name::new("acme").unwrap(), now).await.unwrap();
-        let limits =
-            KeyLimits { window_cap: policies::WindowCap::Inherit, concurrency: Concurrency::Inherit };
-        let spec = KeySpec { name: Name::new("first").unwrap(), limits, expires: Expiry::Never };
-        let (_, key) = store.create_key(tenant.id, spec, now).await.unwrap();
+        let keys = [key_of(&store, "acme", now).await, key_of(&store, "other", now).await];
         let directory = Arc::new(Directory::open(&store).await.unwrap());
         let (audit, _) = AuditLog::open(&at("audit")).unwrap();
         let policy = policies::PolicyStore::open(&at("policy")).unwrap().load(None).unwrap();
@@ -101,8 +108,7 @@ impl Rig {
         tokio::spawn(gateway.run(async {
             let _dropped = told.await;
         }));
-        let key = key.expose().clone();
-        let rig = Self { listen, admin, key, cancelled, _folder: folder, _shutdown: shutdown };
+        let rig = Self { listen, admin, keys, cancelled, _folder: folder, _shutdown: shutdown };
         rig.ready().await;
         rig
     }
@@ -118,17 +124,26 @@ impl Rig {
 
     fn request(&self, stream: bool) -> String {
         let body = serde_json::json!({
-            "model": model_name(),
             "messages": [{ "role": "user", "content": "Hello." }],
             "max_tokens": 100,
             "stream": stream,
-        })
-        .to_string();
+        });
+        self.text_of(0, "chat/completions", "", body)
+    }
+
+    /// A request of one of the two tenants, with its key and the model put in.
+    pub fn text_of(&self, tenant: usize, path: &str, headers: &str, mut body: serde_json::Value) -> String {
+        body["model"] = model_name().into();
+        let (key, body) = (&self.keys[tenant], body.to_string());
         format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-            self.key,
+            "POST /v1/{path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n{headers}content-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         )
+    }
+
+    /// Sends it, and reads the answer to its end.
+    pub async fn ask(&self, tenant: usize, path: &str, headers: &str, body: serde_json::Value) -> Answer {
+        exchange(self.listen, &self.text_of(tenant, path, headers, body)).await
     }
 
     pub async fn chat(&self, stream: bool) -> Answer {
@@ -139,9 +154,15 @@ impl Rig {
 
     /// Asks for a stream and leaves before it begins.
     pub async fn leave(&self) {
-        let mut client = TcpStream::connect(self.listen).await.unwrap();
-        client.write_all(self.request(true).as_bytes()).await.unwrap();
+        let _client = self.begin(&self.request(true)).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+
+    /// Sends a request; its client leaves when it is dropped.
+    pub async fn begin(&self, request: &str) -> TcpStream {
+        let mut client = TcpStream::connect(self.listen).await.unwrap();
+        client.write_all(request.as_bytes()).await.unwrap();
+        client
     }
 
     pub async fn cancelled(&self) {
@@ -167,6 +188,19 @@ impl Rig {
     }
 }
 
+/// A key of a new tenant.
+async fn key_of(store: &Store, tenant: &str, now: UnixMillis) -> String {
+    let tenant = store.create_tenant(Name::new(tenant).unwrap(), now).await.unwrap();
+    let limits = KeyLimits { window_cap: policies::WindowCap::Inherit, concurrency: Concurrency::Inherit };
+    let spec = KeySpec { name: Name::new("first").unwrap(), limits, expires: Expiry::Never };
+    store.create_key(tenant.id, spec, now).await.unwrap().1.expose().clone()
+}
+
+/// The token ids of a text.
+pub fn ids(text: &str) -> Vec<u32> {
+    ModelText::load(&test_model()).unwrap().tokenizer.encode_plain(text, 64).unwrap()
+}
+
 fn model_name() -> String {
     test_model().file_stem().unwrap().to_str().unwrap().to_owned()
 }
@@ -185,49 +219,26 @@ async fn exchange(address: std::net::SocketAddr, request: &str) -> Answer {
     };
     let text = tokio::time::timeout(WAIT_MAX, exchange).await.expect("an answer");
     let status = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-    let body = text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();
-    Answer { status, body }
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_default();
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
 }
 
 /// Serves sessions for ever; dies with the test's runtime.
-fn engine(socket: &Path, lie: Lie, marker: Vec<u32>, said: watch::Sender<u32>) {
+fn engine(socket: &Path, mut peer: impl Peer) {
     let listener = UnixListener::bind(socket).unwrap();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            session(stream, lie, &marker, &said).await;
+            session(stream, &mut peer).await;
         }
     });
 }
 
-async fn session(mut stream: UnixStream, lie: Lie, marker: &[u32], said: &watch::Sender<u32>) {
+async fn session(mut stream: UnixStream, peer: &mut impl Peer) {
     let mut decoder = Decoder::new();
     let mut bytes = vec![0; 64 * 1024];
-    let mut late = vec![];
     loop {
         while let Some(message) = decoder.take::<ToEngine>().unwrap() {
-            let frames = match message {
-                ToEngine::Hello(_) => vec![hello()],
-                ToEngine::Submit(submit) if lie == Lie::Late && late.is_empty() => {
-                    late = answer(&submit, Lie::None, marker).unwrap_or_default();
-                    vec![]
-                }
-                ToEngine::Submit(submit) if lie == Lie::Late => {
-                    // Its own answer is another text: the marker's tokens, turned about.
-                    let own: Vec<u32> = marker.iter().rev().chain(marker.first()).copied().collect();
-                    let own = answer(&submit, Lie::None, &own).unwrap_or_default();
-                    late.iter().cloned().chain(own).collect()
-                }
-                ToEngine::Submit(submit) => match answer(&submit, lie, marker) {
-                    Some(frames) => frames,
-                    None => return,
-                },
-                ToEngine::Cancel(_) => {
-                    said.send_modify(|count| *count += 1);
-                    vec![]
-                }
-                ToEngine::Status => vec![status()],
-                ToEngine::Quotas(_) => vec![],
-            };
+            let Some(frames) = peer.hear(message) else { return };
             for frame in frames {
                 if stream.write_all(&wire::encode(&frame).unwrap()).await.is_err() {
                     return;
@@ -243,7 +254,29 @@ async fn session(mut stream: UnixStream, lie: Lie, marker: &[u32], said: &watch:
     }
 }
 
-fn hello() -> ToGateway {
+/// Tells one [`Lie`].
+struct Liar {
+    lie: Lie,
+    marker: Vec<u32>,
+    said: watch::Sender<u32>,
+}
+
+impl Peer for Liar {
+    fn hear(&mut self, message: ToEngine) -> Option<Vec<ToGateway>> {
+        match message {
+            ToEngine::Hello(_) => Some(vec![hello()]),
+            ToEngine::Submit(submit) => answer(&submit, self.lie, &self.marker),
+            ToEngine::Cancel(_) => {
+                self.said.send_modify(|count| *count += 1);
+                Some(vec![])
+            }
+            ToEngine::Status => Some(vec![status()]),
+            ToEngine::Quotas(_) => Some(vec![]),
+        }
+    }
+}
+
+pub fn hello() -> ToGateway {
     ToGateway::Hello(Hello {
         protocol: PROTOCOL,
         epoch: EPOCH,
@@ -257,7 +290,7 @@ fn hello() -> ToGateway {
     })
 }
 
-fn status() -> ToGateway {
+pub fn status() -> ToGateway {
     ToGateway::Status(wire::EngineStatus {
         epoch: EPOCH,
         window: 2048,
@@ -304,7 +337,7 @@ fn answer(submit: &Submit, lie: Lie, marker: &[u32]) -> Option<Vec<ToGateway>> {
             let refusal = Refusal::TooLong { asked: 100, window: 77 };
             return Some(vec![ToGateway::Refused { request: submit.request, refusal }]);
         }
-        Lie::None | Lie::NoEvidence | Lie::TokensFirst | Lie::RefusedLate | Lie::DiesLater | Lie::Late => {}
+        Lie::None | Lie::NoEvidence | Lie::TokensFirst | Lie::RefusedLate | Lie::DiesLater => {}
     }
     let token = |&id| TokenOut { id, logprob: 0.0, top: vec![] };
     let proof = ToGateway::Evidence { stamp: first, evidence };
