@@ -27,6 +27,10 @@ pub enum Fault {
     CachedUnsaid,
     /// A sequence leases pages for its first chunk only.
     LeaseFirstChunk,
+    /// Whoever was served longest ago takes the whole step, whosever it is.
+    StepUnshared,
+    /// Who has no place among those that run waits until one comes free.
+    PlacesUnshared,
     /// A choice begins from what the choice before it left in the buffers.
     ScratchKept,
 }

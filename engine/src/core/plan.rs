@@ -1,5 +1,8 @@
 //! Decides what one step computes. Pure: it sees counts and gives counts, and knows no tenant, page or token.
 
+use crate::fault::{Fault, seeded};
+use std::{collections::BTreeMap, num::NonZeroU32};
+
 /// One sequence, as the plan sees it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Candidate {
@@ -9,6 +12,10 @@ pub struct Candidate {
     pub phase: Phase,
     /// The step that last computed something for it; 0 for none.
     pub served: u64,
+    /// Whose it is: the candidates of one party have one share of the step together.
+    pub party: u64,
+    /// The party's part in the sharing, against the others'.
+    pub weight: NonZeroU32,
 }
 
 /// What a sequence is doing. A sequence that waits for pages, and one that has ended, is of another type.
@@ -45,39 +52,107 @@ pub struct Turn {
     pub tokens: u32,
 }
 
-/// Every decoding sequence gets its token, and the rest of the budget goes to the prefill that has waited longest.
+/// Every decoding sequence gets its token, and the parties share what is left for their prompts, by weight. What one does not
+/// use of its share goes to the others (max-min fairness), so that a short prompt is computed at once beside any flood (P8).
+/// Within a party, the prompt that has waited longest comes first.
 ///
-/// All take their turn in the order in which they were served last, so that whoever comes first is served whatever the
-/// budget: of `n` sequences, none waits for more than `n` steps.
+/// Whoever was served longest ago is served whatever the budget: of `n` sequences, none waits for more than `n` steps.
 #[must_use]
 pub fn plan(view: &View<'_>) -> Plan {
-    let mut order: Vec<(usize, Candidate)> = view.candidates.iter().copied().enumerate().collect();
+    let mut seats: Vec<Seat> = view.candidates.iter().enumerate().map(Seat::new).collect();
     // A stable sort: among equals, the earlier arrival.
-    order.sort_by_key(|(_, candidate)| candidate.served);
-    let mut decoding = order.iter().filter(|(_, candidate)| candidate.phase == Phase::Decoding).count();
+    seats.sort_by_key(|seat| seat.served);
     let mut budget = view.budget;
-    let mut turns = Vec::with_capacity(order.len());
-    for (candidate, Candidate { left, phase, .. }) in order {
-        let wanted = match phase {
-            Phase::Decoding => {
-                decoding = decoding.saturating_sub(1);
-                left.min(1)
-            }
-            Phase::Prefilling => {
-                let reserved = u32::try_from(decoding).unwrap_or(u32::MAX);
-                // Who comes first is served, even if that costs a decoding sequence its turn.
-                let floor = u32::from(turns.is_empty());
-                left.min(budget.saturating_sub(reserved).max(floor))
-            }
-        };
-        let tokens = wanted.min(budget);
-        if tokens > 0 {
-            budget = budget.saturating_sub(tokens);
-            turns.push(Turn { candidate, tokens });
+    if let Some(first) = seats.first_mut() {
+        first.take(1, &mut budget);
+    }
+    for seat in seats.iter_mut().filter(|seat| seat.phase == Phase::Decoding) {
+        seat.take(1, &mut budget);
+    }
+    let mut shares = if seeded(Fault::StepUnshared) { Shares::new() } else { share(budget, &seats) };
+    for seat in &mut seats {
+        if let Some(share) = shares.get_mut(&seat.party) {
+            *share = share.saturating_sub(seat.take(*share, &mut budget));
         }
     }
+    // What rounding left over.
+    for seat in &mut seats {
+        seat.take(u32::MAX, &mut budget);
+    }
+    let took_part = seats.into_iter().filter(|seat| seat.tokens > 0);
+    let mut turns: Vec<Turn> =
+        took_part.map(|seat| Turn { candidate: seat.candidate, tokens: seat.tokens }).collect();
     turns.sort_by_key(|turn| turn.candidate);
     Plan { turns }
+}
+
+/// Tokens that each party may compute.
+type Shares = BTreeMap<u64, u32>;
+
+/// One candidate while its part is found.
+struct Seat {
+    candidate: usize,
+    phase: Phase,
+    served: u64,
+    party: u64,
+    weight: NonZeroU32,
+    /// Tokens that it has no part for yet.
+    left: u32,
+    tokens: u32,
+}
+
+impl Seat {
+    fn new((candidate, seen): (usize, &Candidate)) -> Self {
+        let left = match seen.phase {
+            Phase::Decoding => seen.left.min(1),
+            Phase::Prefilling => seen.left,
+        };
+        let Candidate { phase, served, party, weight, .. } = *seen;
+        Self { candidate, phase, served, party, weight, left, tokens: 0 }
+    }
+
+    /// Takes up to `most` tokens of the budget, and says how many.
+    fn take(&mut self, most: u32, budget: &mut u32) -> u32 {
+        let taken = most.min(self.left).min(*budget);
+        self.tokens = self.tokens.saturating_add(taken);
+        self.left = self.left.saturating_sub(taken);
+        *budget = budget.saturating_sub(taken);
+        taken
+    }
+}
+
+/// Fills all parties alike, by weight, up to what each wants: those that want least come first and leave the rest of their
+/// part to those after them.
+fn share(budget: u32, seats: &[Seat]) -> Shares {
+    let mut wants: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let mut left = u64::from(budget);
+    for seat in seats.iter().filter(|seat| seat.phase == Phase::Prefilling) {
+        // Who was first has a token already; it is of its party's share.
+        let (has, lacks) = (u64::from(seat.tokens), u64::from(seat.left));
+        left = left.saturating_add(has);
+        let (wanted, _) = wants.get(&seat.party).copied().unwrap_or_default();
+        let wanted = wanted.saturating_add(has).saturating_add(lacks);
+        wants.insert(seat.party, (wanted, seat.weight.get().into()));
+    }
+    let mut order: Vec<(u64, (u64, u64))> = wants.into_iter().collect();
+    // `a / weight of a < b / weight of b`, without a division.
+    order.sort_by(|(_, a), (_, b)| {
+        u128::from(a.0).saturating_mul(b.1.into()).cmp(&u128::from(b.0).saturating_mul(a.1.into()))
+    });
+    let mut weights: u64 = order.iter().map(|(_, (_, weight))| weight).sum();
+    let mut shares = Shares::new();
+    for (party, (wanted, weight)) in order {
+        let fair = left.saturating_mul(weight).checked_div(weights).unwrap_or(0);
+        let granted = wanted.min(fair);
+        (left, weights) = (left.saturating_sub(granted), weights.saturating_sub(weight));
+        shares.insert(party, u32::try_from(granted).unwrap_or(u32::MAX));
+    }
+    for seat in seats.iter().filter(|seat| seat.phase == Phase::Prefilling) {
+        if let Some(share) = shares.get_mut(&seat.party) {
+            *share = share.saturating_sub(seat.tokens);
+        }
+    }
+    shares
 }
 
 #[cfg(test)]
@@ -86,7 +161,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn candidate(left: u32, phase: Phase, served: u64) -> Candidate {
-        Candidate { left, phase, served }
+        Candidate { left, phase, served, party: 0, weight: NonZeroU32::MIN }
+    }
+
+    fn of(party: u64, weight: u32, candidate: Candidate) -> Candidate {
+        Candidate { party, weight: NonZeroU32::new(weight).unwrap(), ..candidate }
     }
 
     fn turns(budget: u32, candidates: &[Candidate]) -> Vec<(usize, u32)> {
@@ -104,23 +183,49 @@ mod tests {
     }
 
     #[test]
-    fn two_prefills_take_turns() {
+    fn two_prefills_of_one_party_take_turns() {
         use Phase::Prefilling;
         let (first, second) = (candidate(100, Prefilling, 4), candidate(100, Prefilling, 3));
         assert_eq!(turns(8, &[first, second]), [(1, 8)]);
     }
 
+    #[test]
+    fn parties_share_a_step_by_weight_and_leave_what_they_do_not_want() {
+        let long = candidate(100, Phase::Prefilling, 1);
+        let short = candidate(3, Phase::Prefilling, 1);
+        assert_eq!(turns(8, &[of(1, 1, long), of(2, 1, long)]), [(0, 4), (1, 4)]);
+        assert_eq!(turns(12, &[of(1, 1, long), of(2, 3, long)]), [(0, 3), (1, 9)]);
+        // However many a flood sends, it has one share; who comes last with little is done at once.
+        let flood = [of(1, 1, long), of(1, 1, long), of(1, 1, long), of(2, 1, short)];
+        assert_eq!(turns(16, &flood), [(0, 13), (3, 3)]);
+    }
+
     fn any_candidate() -> impl Strategy<Value = Candidate> {
-        (1_u32..50, any::<bool>(), 0_u64..6).prop_map(|(left, decoding, served)| {
+        (1_u32..50, any::<bool>(), 0_u64..6, 0_u64..4).prop_map(|(left, decoding, served, party)| {
+            let weight = u32::try_from(party).unwrap() + 1;
             if decoding {
-                candidate(1, Phase::Decoding, served)
+                of(party, weight, candidate(1, Phase::Decoding, served))
             } else {
-                candidate(left, Phase::Prefilling, served)
+                of(party, weight, candidate(left, Phase::Prefilling, served))
             }
         })
     }
 
     proptest! {
+        #[test]
+        fn who_wants_no_more_than_its_share_gets_it_all(
+            budget in 8_u32..200,
+            flood in proptest::collection::vec(1_u32..500, 1..20),
+            wanted in 1_u32..100,
+        ) {
+            // The flood is served first; each of two parties has half of the step, but for one token to who waited longest.
+            let mut batch: Vec<_> = flood.iter().map(|left| candidate(*left, Phase::Prefilling, 1)).collect();
+            let wanted = wanted.min((budget - 1) / 2);
+            batch.push(of(1, 1, candidate(wanted, Phase::Prefilling, 9)));
+            let last = plan(&View { budget, candidates: &batch }).turns.pop().unwrap();
+            prop_assert_eq!(last, Turn { candidate: flood.len(), tokens: wanted });
+        }
+
         #[test]
         fn a_plan_keeps_its_bounds(budget in 1_u32..40, batch in proptest::collection::vec(any_candidate(), 1..12)) {
             let plan = plan(&View { budget, candidates: &batch });

@@ -34,6 +34,22 @@ impl<D: Device> Engine<D> {
         true
     }
 
+    /// The newest sequence that may be preempted, of the tenant that has most of those that run; at least two.
+    pub(super) fn crowd(&self) -> Option<RequestId> {
+        let mut places: BTreeMap<TenantTag, usize> = BTreeMap::new();
+        for running in &self.running {
+            let count = places.entry(running.tag()).or_default();
+            *count = count.saturating_add(1);
+        }
+        let (_, crowd) = places.into_iter().map(|(tag, count)| (count, tag)).max()?;
+        let but_the_oldest = self.running.iter().filter(|running| running.tag() == crowd).skip(1);
+        but_the_oldest.filter(|running| self.may_go(running)).last().map(Running::request)
+    }
+
+    fn may_go(&self, running: &Running) -> bool {
+        running.preemptions() < PREEMPTIONS_MAX && self.can_come_back(running)
+    }
+
     /// What runs may be more than a pool that shrank would admit now.
     fn can_come_back(&self, running: &Running) -> bool {
         running.total() <= self.limits.narrowed(self.pool.reach(running.tag())).window()
@@ -129,8 +145,7 @@ impl<D: Device> Engine<D> {
             active.iter().map(|tag| (*tag, self.pool.spare(*tag))).collect();
         let mut order: Vec<(Reverse<Pages>, Reverse<usize>)> = Vec::new();
         for (place, running) in self.running.iter().enumerate() {
-            let may_go = running.preemptions() < PREEMPTIONS_MAX && self.can_come_back(running);
-            if running.tag() != tag && may_go {
+            if running.tag() != tag && self.may_go(running) {
                 let lent = lent.get(&running.tag()).copied().unwrap_or(Pages::ZERO);
                 order.push((Reverse(lent), Reverse(place)));
             }

@@ -1,7 +1,7 @@
 //! Makes room for sequences: wipes pages, takes back what is lent, and grants leases.
 
 use crate::{
-    core::{Blown, Engine, share},
+    core::{Blown, Engine, Preemption, share},
     device::Device,
     fault::{Fault, seeded},
 };
@@ -57,6 +57,10 @@ impl<D: Device> Engine<D> {
         let mut granted = false;
         let short = loop {
             if self.running.len() >= usize::try_from(self.config.sequences_max).unwrap_or(usize::MAX) {
+                if self.take_place(&mut budget) {
+                    granted = true;
+                    continue;
+                }
                 break None;
             }
             match self.grant_next(&mut budget) {
@@ -97,6 +101,26 @@ impl<D: Device> Engine<D> {
             }
         }
         first
+    }
+
+    /// Lets one in that is of a tenant without any place among those that run, in the place of the newest of whoever has most of
+    /// them (P8). Returns whether there was one.
+    fn take_place(&mut self, budget: &mut Pages) -> bool {
+        if self.config.preemption == Preemption::Off || seeded(Fault::PlacesUnshared) {
+            return false;
+        }
+        let mut turn = Turn::First;
+        for tag in self.queue.turns() {
+            let Some(crowd) = self.crowd() else { return false };
+            let has_place = self.running.iter().any(|running| running.tag() == tag);
+            if !has_place && self.grant(tag, turn, budget) == Granted::Yes {
+                // Unless its pages were wanted as well, and it is gone already.
+                self.preempt(crowd);
+                return true;
+            }
+            turn = Turn::Right;
+        }
+        false
     }
 
     /// Counts all pages. If they do not add up, a page may be in two places: nothing that runs can be trusted.

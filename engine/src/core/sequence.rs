@@ -26,7 +26,7 @@ use isolation::{
     tag::TenantTag,
     units::{Epoch, Pages, Tokens},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, num::NonZeroU32};
 use wire::{
     Delta, End, Ending, Evidence, Failed, Finished, Refusal, RequestId, Stamp, ToGateway, digest_tokens,
 };
@@ -222,13 +222,21 @@ impl Running {
         self.history.stamper.tag
     }
 
-    pub(super) fn candidate(&self) -> Candidate {
-        let filled = self.lease.filled();
-        let left = tokens(self.known().len()).checked_sub(filled).unwrap_or(Tokens::ZERO).get();
-        // After a preemption, what was generated is computed again like a prompt.
-        let phase =
-            if filled < self.history.prompt || left > 1 { Phase::Prefilling } else { Phase::Decoding };
-        Candidate { left, phase, served: self.served }
+    /// What the plan sees of it; `weight` is its tenant's.
+    pub(super) fn candidate(&self, weight: NonZeroU32) -> Candidate {
+        let (phase, party) = (self.phase(), self.tag().get());
+        Candidate { left: self.left(), phase, served: self.served, party, weight }
+    }
+
+    /// After a preemption, what was generated is computed again like a prompt.
+    pub(super) fn phase(&self) -> Phase {
+        let is_prefilling = self.lease.filled() < self.history.prompt || self.left() > 1;
+        if is_prefilling { Phase::Prefilling } else { Phase::Decoding }
+    }
+
+    /// Known tokens that are not computed yet.
+    fn left(&self) -> u32 {
+        tokens(self.known().len()).checked_sub(self.lease.filled()).unwrap_or(Tokens::ZERO).get()
     }
 
     /// Tokens of prompt and output together.

@@ -60,7 +60,8 @@ impl<D: Device> Engine<D> {
 
     /// Asks the plan, and each sequence that has a turn for its part.
     fn gather(&mut self, step: &OpenStep, verdicts: &mut Verdicts) -> Vec<Part> {
-        let candidates: Vec<_> = self.running.iter().map(Running::candidate).collect();
+        let weight = |running: &Running| self.pool.quota(running.tag()).weight();
+        let candidates: Vec<_> = self.running.iter().map(|one| one.candidate(weight(one))).collect();
         let budget = self.config.step_tokens.min(self.facts.chunk_max).get();
         let mut parts = Vec::new();
         for turn in plan(&View { budget, candidates: &candidates }).turns {
@@ -141,7 +142,7 @@ impl<D: Device> Engine<D> {
     ) -> Verdict {
         let count = u64::try_from(part.ids.len()).unwrap_or(u64::MAX);
         let Some(running) = self.running.get_mut(part.place) else { return Verdict::Goes };
-        match running.candidate().phase {
+        match running.phase() {
             Phase::Prefilling => self.prefilled = self.prefilled.saturating_add(count),
             Phase::Decoding => {}
         }

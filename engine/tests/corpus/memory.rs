@@ -123,7 +123,9 @@ row!(fault_d08_a_bad_row_is_no_token, control_d08, d07, [Loss::Engine(engine::fa
 fn widths(lie: Lie) -> Result<(), Wrong> {
     let mut stage = Stage::new(12, EngineConfig { step_tokens: Tokens::new(7), ..no_cache() }, lie)?;
     let mut number = 0;
-    for (count, length) in [(1, 6 * PAGE), (3, 5), (5, 3), (2, 4 * PAGE + 1), (4, 6), (1, 2), (6, 2)] {
+    let widths = [(1, 6 * PAGE), (3, 5), (5, 3), (2, 4 * PAGE + 1), (4, 6), (1, 2), (6, 2)];
+    let full = [(1, 10 * PAGE), (2, 4 * PAGE), (3, 2 * PAGE), (6, 2), (1, 10 * PAGE + 1)];
+    for (count, length) in widths.into_iter().chain(full) {
         for _ in 0..count {
             stage.send(submit(number, 1 + u64::from(number % 3), prompt(number % 4, length), 6))?;
             number += 1;

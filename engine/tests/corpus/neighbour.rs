@@ -7,6 +7,8 @@ use crate::{
     row,
     stage::{Stage, Wrong, demand},
 };
+#[cfg(feature = "seeded-faults")]
+use engine::fault::Fault as Engine;
 use engine::{
     core::{EngineConfig, Preemption},
     device::stamp::Lie,
@@ -50,6 +52,37 @@ row!(
     [Loss::Core(Core::FloorReclaimed),]
 );
 
+/// M01, in time: beside four tenants that send long prompts all the time, the victim's first token comes after as many steps
+/// as when it is alone.
+fn m01_first_token(lie: Lie) -> Result<(), Wrong> {
+    let mut stage = Stage::new(256, EngineConfig { step_tokens: Tokens::new(20), ..config() }, lie)?;
+    reserve(&mut stage, 6, 256);
+    let ids = prompt(1, 4 * PAGE + 1);
+    stage.cached(submit(1, VICTIM, ids.clone(), 2))?;
+    let alone = stage.steps_to_first(submit(2, VICTIM, ids.clone(), 2))?;
+    stage.settle()?;
+    for number in 20..60 {
+        stage.send(submit(number, 11 + u64::from(number % 4), prompt(number, 15 * PAGE), 1))?;
+    }
+    stage.steps(2)?;
+    for number in 3..13 {
+        let beside = stage.steps_to_first(submit(number, VICTIM, ids.clone(), 2))?;
+        demand(beside <= alone, || format!("{beside} steps instead of {alone}"))?;
+        let running = stage.session.engine.status().running;
+        demand(running > 4, || format!("the flood is over: {running} sequences are left"))?;
+        while stage.session.of(number).ended.is_none() {
+            stage.step()?;
+        }
+    }
+    stage.end()
+}
+row!(
+    fault_m01_a_flood_does_not_delay_a_neighbours_first_token,
+    control_m01_first_token,
+    m01_first_token,
+    [Loss::Engine(Engine::StepUnshared)]
+);
+
 /// M02: another tenant fills the pool with long decodes; who has a floor is in within two steps, though nobody is preempted.
 fn m02(lie: Lie) -> Result<(), Wrong> {
     let patient = EngineConfig { preemption: Preemption::Off, ..no_cache() };
@@ -75,6 +108,34 @@ row!(
     control_m02,
     m02,
     [Loss::Core(Core::FloorIgnored),]
+);
+
+/// M02, by places: another tenant has all places among those that run, for long; who has none is in after one step, and who had
+/// to make room goes on with the same bits.
+fn m02_places(lie: Lie) -> Result<(), Wrong> {
+    let few = EngineConfig { sequences_max: 4, ..no_cache() };
+    let mut stage = Stage::new(64, few, lie)?;
+    for number in 20..28 {
+        stage.send(submit(number, 1, prompt(number, 3), 60))?;
+    }
+    stage.steps(3)?;
+    for number in 1..4 {
+        let steps = stage.steps_to_first(submit(number, VICTIM, prompt(number, 5), 3))?;
+        demand(steps <= 1, || format!("{steps} steps for a place"))?;
+        let running = stage.session.engine.status().running;
+        demand(running <= 4, || format!("{running} sequences run in 4 places"))?;
+        while stage.session.of(number).ended.is_none() {
+            stage.step()?;
+        }
+    }
+    demand(stage.session.engine.preempted() == 3, || "nobody made room".to_owned())?;
+    stage.end()
+}
+row!(
+    fault_m02_who_takes_all_places_keeps_nobody_out,
+    control_m02_places,
+    m02_places,
+    [Loss::Engine(Engine::PlacesUnshared)]
 );
 
 /// M04: more long prompts than the pool holds at once: each is admitted with its whole length, so none is sent to and fro.

@@ -91,6 +91,19 @@ impl Stage {
         Ok(self.session.reader.transcripts()[&name].evidence.as_ref().map_or(0, |proof| proof.cached))
     }
 
+    /// Steps from a request's arrival to its first token.
+    pub(crate) fn steps_to_first(&mut self, submit: Submit) -> Result<u32, Wrong> {
+        let name = submit.request;
+        self.send(submit)?;
+        for steps in 1..1_000 {
+            self.step()?;
+            if !self.session.reader.transcripts()[&name].tokens.is_empty() {
+                return Ok(steps);
+            }
+        }
+        Err("a first token does not come".to_owned())
+    }
+
     /// Comes to rest, and demands that all that completed is what the oracle says, that what ended otherwise got the head of
     /// it, that no page is lost, and that the fuse is whole.
     pub(crate) fn end(&mut self) -> Result<(), Wrong> {

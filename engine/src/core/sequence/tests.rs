@@ -76,7 +76,7 @@ impl Bench {
 #[test]
 fn the_table_of_states_is_whole() {
     let mut bench = bench();
-    let phase = |bench: &Bench| (bench.running.candidate().phase, bench.running.candidate().left);
+    let phase = |bench: &Bench| (bench.running.phase(), bench.running.left());
     assert_eq!(phase(&bench), (Phase::Prefilling, 6));
     assert!(!bench.compute(4));
     assert_eq!(phase(&bench), (Phase::Prefilling, 2));
@@ -166,7 +166,7 @@ fn a_preempted_sequence_goes_on_where_it_was() {
     pool.scrub(Pages::new(4), Verify::ReadBack, &mut device).unwrap();
     let lease = pool.lease(&Registry::new().open(TenantTag::new(1)), Pages::new(3)).unwrap();
     let mut bench = Bench { pool, running: waiting.start(lease, vec![]), frames: vec![] };
-    assert_eq!(bench.running.candidate(), Candidate { left: 8, phase: Phase::Prefilling, served: 0 });
+    assert_eq!((bench.running.phase(), bench.running.left()), (Phase::Prefilling, 8));
     assert!(bench.compute(8));
     assert_eq!(bench.choose(2), Ok(Verdict::Ends(Ending::Completed(Finished::Length))));
     frames.extend(bench.frames);
