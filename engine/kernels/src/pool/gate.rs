@@ -14,6 +14,25 @@ const SPINS: u32 = if cfg!(loom) { 0 } else { 400 };
 /// Yields before a worker parks, so that an idle engine costs nothing.
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 200 };
 
+/// What keeps the hand-over sound. A test takes each away, to see that loom finds its loss.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Guard {
+    /// The job is written before the gate is seen open.
+    Publish,
+    /// The gate is shut until all who went in are out.
+    AwaitLeavers,
+    /// A worker asks for the end beside the round.
+    EndBesideRound,
+}
+
+#[cfg(not(all(test, loom)))]
+const fn lost(_: Guard) -> bool {
+    false
+}
+
+#[cfg(all(test, loom))]
+use tests::lost;
+
 /// The gate counts rounds in units of this.
 const ROUND: u64 = 1 << 16;
 /// The gate's bit that lets workers in.
@@ -61,7 +80,8 @@ impl<J: Copy> Gate<J> {
         self.next.store(0, Ordering::Relaxed);
         self.left.store(0, Ordering::Relaxed);
         let round = self.state.load(Ordering::Relaxed) / ROUND + 1;
-        self.state.store(round * ROUND + OPEN, Ordering::Release);
+        let order = if lost(Guard::Publish) { Ordering::Relaxed } else { Ordering::Release };
+        self.state.store(round * ROUND + OPEN, order);
         // Pairs with the one in `await_round`: either the worker sees the round, or this sees that it sleeps.
         fence(Ordering::SeqCst);
         for (index, asleep) in self.asleep.iter().enumerate() {
@@ -75,7 +95,7 @@ impl<J: Copy> Gate<J> {
     /// out: its share is done, and nobody waits for it.
     pub(super) fn shut(&self) {
         let inside = self.state.fetch_and(!OPEN, Ordering::AcqRel) & INSIDE;
-        wait(|| self.left.load(Ordering::Acquire) == inside);
+        wait(|| self.left.load(Ordering::Acquire) == inside || lost(Guard::AwaitLeavers));
     }
 
     /// The next range of tasks that nobody has taken.
@@ -93,7 +113,8 @@ impl<J: Copy> Gate<J> {
     pub(super) fn await_round(&self, index: usize, seen: u64) -> bool {
         // The end is asked for beside the round: a worker that comes too late into the last round has seen all there are.
         let is_stopping = || self.stopping.load(Ordering::Acquire);
-        let is_due = || self.state.load(Ordering::Acquire) / ROUND > seen || is_stopping();
+        let is_over = || is_stopping() && !lost(Guard::EndBesideRound);
+        let is_due = || self.state.load(Ordering::Acquire) / ROUND > seen || is_over();
         let mut looks = 0;
         while !is_due() && looks < SPINS + YIELDS {
             if looks < SPINS {
@@ -105,7 +126,8 @@ impl<J: Copy> Gate<J> {
         }
         while !is_due() {
             self.asleep[index].store(true, Ordering::Relaxed);
-            // Looked at again after the flag is up: a caller that raised the round before saw no sleeper to wake.
+            // Looked at again after the flag is up: a caller that raised the round before saw no sleeper to wake. To miss it costs
+            // this worker's help, not the round's end: the caller does what nobody does, and wakes all at the end.
             fence(Ordering::SeqCst);
             if !is_due() {
                 park();
@@ -169,6 +191,19 @@ mod tests {
         sync::{Arc, atomic::AtomicUsize as Counter},
         thread,
     };
+    use std::{process::Command, sync::OnceLock};
+
+    const GUARDS: [Guard; 3] = [Guard::Publish, Guard::AwaitLeavers, Guard::EndBesideRound];
+
+    /// Names the guard that a process lacks.
+    const LOST: &str = "BULKHEAD_LOST_GUARD";
+
+    pub(super) fn lost(guard: Guard) -> bool {
+        static NAME: OnceLock<Option<String>> = OnceLock::new();
+        NAME.get_or_init(|| std::env::var(LOST).ok())
+            .as_ref()
+            .is_some_and(|name| *name == format!("{guard:?}"))
+    }
 
     /// Each order, with at most this many preemptions, in which a caller opens two rounds of two tasks and ends them, beside a worker. Loom finds a read of the
     /// job that races with its writing, a worker that sleeps for ever, and a caller that waits for ever; here is asked that each
@@ -222,5 +257,21 @@ mod tests {
     #[test]
     fn loom_a_round_ends_in_every_order() {
         orders(3);
+    }
+
+    /// In processes of their own: a checker that has found a hang cannot always unwind.
+    #[test]
+    fn loom_finds_each_guard_that_is_lost() {
+        let program = std::env::current_exe().unwrap();
+        let run = |name: &str| {
+            let test = ["--exact", "pool::gate::tests::loom_a_round_ends_in_every_order"];
+            Command::new(&program).args(test).env(LOST, name).output().unwrap()
+        };
+        for guard in GUARDS {
+            let output = run(&format!("{guard:?}"));
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(said.contains("running 1 test"), "nothing ran without {guard:?}: {said}");
+            assert!(!output.status.success(), "nobody noticed the loss of {guard:?}");
+        }
     }
 }
