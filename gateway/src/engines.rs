@@ -4,15 +4,14 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use audit::{AlarmCause, EngineAlarm, EngineSeen, Hex, Record, Word};
-use tokio::sync::mpsc;
-use wire::{Alarm, Cause};
+use tokio::sync::{mpsc, watch};
+use wire::{Alarm, Cause, Hello};
 
 use crate::house::House;
 use crate::meter::Meter;
 
 /// Records each engine as it is connected, with what it truly holds.
-pub(crate) async fn record_engines(house: Arc<House>) {
-    let mut seen = house.link.seen();
+pub(crate) async fn record_engines(house: Arc<House>, mut seen: watch::Receiver<Option<Hello>>) {
     while seen.changed().await.is_ok() {
         let Some(hello) = seen.borrow_and_update().clone() else { continue };
         let record = Record::EngineSeen(EngineSeen {

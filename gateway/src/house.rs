@@ -166,8 +166,9 @@ impl Gateway {
     /// When a task of its own ended by itself.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), GatewayError> {
         let house = self.house;
+        // Before the link runs: the first engine would be missed by who looks later.
+        let seen = tokio::spawn(record_engines(Arc::clone(&house), house.link.seen()));
         let link = tokio::spawn(house.link.clone().run());
-        let seen = tokio::spawn(record_engines(Arc::clone(&house)));
         let alarms = tokio::spawn(record_alarms(Arc::clone(&house), self.alarms));
         let (stop_public, stop_admin) = (watch::Sender::new(false), watch::Sender::new(false));
         let serve = |listener: Listener, role, stop: &watch::Sender<bool>| {
