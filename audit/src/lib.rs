@@ -1,4 +1,4 @@
-//! An append-only, hash-chained record of each request.
+//! An append-only, hash-chained record of each request, and of each alarm of an engine.
 //!
 //! The public interface is:
 //! - [`AuditLog`], to which [`Record`]s are appended; a [`Ticket`] resolves when its record is on disk;
@@ -31,6 +31,7 @@
     allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests compute freely")
 )]
 
+mod alarm;
 mod chain;
 mod disk;
 mod error;
@@ -40,6 +41,7 @@ mod line;
 mod log;
 mod record;
 
+pub use alarm::{AlarmCause, EngineAlarm, Unsound};
 pub use chain::{Progress, Verified, verify};
 pub use error::{AuditError, Tampered, Why};
 pub use hex::{Hex, Word};

@@ -3,6 +3,7 @@
 use isolation::outcome;
 use serde::{Deserialize, Serialize};
 
+use crate::alarm::EngineAlarm;
 use crate::hex::{Hex, Word};
 
 /// One event.
@@ -13,6 +14,8 @@ pub enum Record {
     Boot(Boot),
     /// An engine, with what it truly holds, was connected.
     EngineSeen(EngineSeen),
+    /// An engine found something wrong with itself.
+    Alarm(EngineAlarm),
     /// A sequence was let in; on disk before its first byte goes out.
     Admitted(Admitted),
     /// A request, or one of its sequences, ended, however it did; refused ones too.

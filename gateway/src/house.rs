@@ -6,18 +6,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use audit::{AuditLog, EngineSeen, Hex, PolicySource, Record, Word};
+use audit::{AuditLog, Hex, PolicySource, Record};
 use bytes::Bytes;
 use model::ModelText;
 use policies::{InForce, Policy, Source, Version};
 use ring::rand::{SecureRandom, SystemRandom};
 use tenant::{Directory, Inflight, Principal, UnixMillis};
 use thiserror::Error;
-use tokio::sync::{Semaphore, watch};
-use wire::WireKey;
+use tokio::sync::{Semaphore, mpsc, watch};
+use wire::{Alarm, WireKey};
 
 use crate::answer::Denied;
 use crate::edge::{Listener, Role};
+use crate::engines::{record_alarms, record_engines};
 use crate::flow::{self, Client, Prepared};
 use crate::link::{Engine, Link, reach};
 use crate::meter::Meter;
@@ -102,6 +103,7 @@ pub struct Gateway {
     house: Arc<House>,
     public: Listener,
     admin: Listener,
+    alarms: mpsc::Receiver<Alarm>,
 }
 
 impl Gateway {
@@ -125,8 +127,9 @@ impl Gateway {
         // On disk before anybody is answered.
         parts.audit.append(&Record::Boot(boot), now)?.await?;
         let started = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let (link, alarms) = Link::new(config.engine_socket, config.wire_key, Arc::clone(&parts.directory));
         let house = House {
-            link: Link::new(config.engine_socket, config.wire_key, Arc::clone(&parts.directory)),
+            link,
             policy,
             version,
             policy_source,
@@ -141,7 +144,7 @@ impl Gateway {
             draining: watch::Sender::new(false),
             cut: watch::Sender::new(false),
         };
-        Ok(Self { house: Arc::new(house), public, admin })
+        Ok(Self { house: Arc::new(house), public, admin, alarms })
     }
 
     /// Where clients connect.
@@ -163,8 +166,10 @@ impl Gateway {
     /// When a task of its own ended by itself.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<(), GatewayError> {
         let house = self.house;
+        // Before the link runs: the first engine would be missed by who looks later.
+        let seen = tokio::spawn(record_engines(Arc::clone(&house), house.link.seen()));
         let link = tokio::spawn(house.link.clone().run());
-        let seen = tokio::spawn(record_engines(Arc::clone(&house)));
+        let alarms = tokio::spawn(record_alarms(Arc::clone(&house), self.alarms));
         let (stop_public, stop_admin) = (watch::Sender::new(false), watch::Sender::new(false));
         let serve = |listener: Listener, role, stop: &watch::Sender<bool>| {
             tokio::spawn(listener.serve(Arc::clone(&house), role).run(stop.subscribe()))
@@ -186,7 +191,7 @@ impl Gateway {
             }
         }
         stop_admin.send_replace(true);
-        for task in [admin, link, seen] {
+        for task in [admin, link, seen, alarms] {
             task.abort();
         }
         Ok(())
@@ -324,24 +329,6 @@ impl House {
             seed,
             shape,
             cut: self.cut.subscribe(),
-        }
-    }
-}
-
-/// Records each engine as it is connected, with what it truly holds.
-async fn record_engines(house: Arc<House>) {
-    let mut seen = house.link.seen();
-    while seen.changed().await.is_ok() {
-        let Some(hello) = seen.borrow_and_update().clone() else { continue };
-        let record = Record::EngineSeen(EngineSeen {
-            model: Hex(hello.model_digest),
-            epoch: Word(hello.epoch),
-            window: hello.window,
-            capacity: hello.capacity,
-            page_tokens: hello.page_tokens,
-        });
-        if house.audit.append(&record, SystemTime::now()).is_err() {
-            tracing::error!("an engine could not be recorded: the audit log takes no more");
         }
     }
 }

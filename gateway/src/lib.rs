@@ -20,6 +20,7 @@
 
 mod answer;
 mod edge;
+mod engines;
 pub mod fault;
 mod flow;
 mod house;

@@ -12,6 +12,7 @@ pub(crate) struct Meter {
     pub(crate) rejected: AtomicU64,
     pub(crate) failed: AtomicU64,
     pub(crate) integrity_alarms: AtomicU64,
+    pub(crate) engine_alarms: AtomicU64,
     pub(crate) not_authenticated: AtomicU64,
 }
 

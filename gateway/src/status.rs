@@ -48,6 +48,7 @@ pub(crate) async fn json(house: &House) -> Vec<u8> {
     let health = house.directory.health(Instant::now());
     let document = json!({
         "engine": engine,
+        "engine_alarms": Meter::get(&house.meter.engine_alarms),
         "requests": requests(house),
         "connections": Meter::get(&house.meter.connections),
         "policy": { "version": house.version.to_string(), "source": house.policy_source },
@@ -126,6 +127,11 @@ pub(crate) async fn metrics(house: &House) -> Vec<u8> {
     let _written = writeln!(
         text,
         "# HELP bulkhead_integrity_alarms_total Requests whose engine's word was not believed.\n# TYPE bulkhead_integrity_alarms_total counter\nbulkhead_integrity_alarms_total {alarms}"
+    );
+    let alarms = Meter::get(&meter.engine_alarms);
+    let _written = writeln!(
+        text,
+        "# HELP bulkhead_engine_alarms_total What engines found wrong with themselves.\n# TYPE bulkhead_engine_alarms_total counter\nbulkhead_engine_alarms_total {alarms}"
     );
     text.into_bytes()
 }

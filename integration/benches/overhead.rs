@@ -93,7 +93,8 @@ impl Direct {
                 ToGateway::Hello(_)
                 | ToGateway::Evidence { .. }
                 | ToGateway::Delta(_)
-                | ToGateway::Status(_) => {}
+                | ToGateway::Status(_)
+                | ToGateway::Alarm(_) => {}
             }
         }
     }

@@ -13,10 +13,12 @@
     allow(clippy::arithmetic_side_effects, clippy::as_conversions, reason = "tests compute freely")
 )]
 
+mod alarm;
 mod frame;
 mod message;
 mod ticket;
 
+pub use alarm::{Alarm, Cause, Unsound};
 pub use frame::{Decoder, FRAME_BYTES_MAX, FrameError, encode};
 pub use message::{
     Census, Delta, End, Ending, EngineStatus, Evidence, Failed, Finished, GatewayHello, Hello, Logprobs,

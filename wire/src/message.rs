@@ -1,9 +1,10 @@
 //! The messages. Plain data: what a field means is decided by its reader, which trusts none of it.
 
+use crate::alarm::Alarm;
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol; unequal means no session.
-pub const PROTOCOL: u16 = 2;
+pub const PROTOCOL: u16 = 3;
 
 /// The internal name of one sequence: the bytes of a UUID v7, made by the gateway, never taken from a client.
 pub type RequestId = [u8; 16];
@@ -62,6 +63,8 @@ pub enum ToGateway {
     End(End),
     /// The engine's own account of itself.
     Status(EngineStatus),
+    /// The engine found something wrong with itself. Each session is told all of them: those of before right after the hello.
+    Alarm(Alarm),
 }
 
 /// What the gateway says first.

@@ -1,8 +1,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::alarm::{AlarmCause, EngineAlarm};
+use crate::hex::Word;
 use crate::line::Event;
 use crate::log::tests::{NOW, record, small};
+use crate::record::Record;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -215,4 +218,23 @@ fn progress_ends_at_the_whole() {
     let total = segments(&files).iter().map(|name| files[name].len() as u64).sum();
     assert_eq!(seen.last(), Some(&Progress { records: 20, bytes: total, bytes_total: total }));
     assert_eq!(seen.len(), segments(&files).len());
+}
+
+#[test]
+fn an_alarm_is_a_link_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, _) = small(folder.path()).unwrap();
+    let cause = AlarmCause::Withdrawn { page: 5, generation: 9, last: Some(Word(7)) };
+    let alarm = Record::Alarm(EngineAlarm { epoch: Word(3), number: 0, cause });
+    for record in [record(1), alarm, record(2)] {
+        log.append(&record, NOW).unwrap().wait().unwrap();
+    }
+    drop(log);
+    assert_eq!(verify(folder.path(), &mut |_| {}).unwrap().records, 3);
+    let path = folder.path().join("segment-00000000000000000001.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"page\":5", "\"page\":6")).unwrap();
+    let error = verify(folder.path(), &mut |_| {}).err().unwrap();
+    let AuditError::Tampered(tampered) = error else { panic!("{error}") };
+    assert_eq!(tampered.why, Why::Checksum);
 }

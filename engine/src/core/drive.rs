@@ -11,7 +11,7 @@ use isolation::{
 };
 use std::collections::BTreeMap;
 use thiserror::Error;
-use wire::{Ending, Refusal, RequestId, Submit, ToGateway, TokenOut, digest_tokens};
+use wire::{Alarm, Ending, Refusal, RequestId, Submit, ToGateway, TokenOut, digest_tokens};
 
 /// How a sequence ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -70,11 +70,12 @@ enum Belief {
     Done,
 }
 
-/// Reads the frames of many sequences. Holds one entry for each that it was told of.
+/// Reads the frames of many sequences. Holds one entry for each that it was told of, and each alarm.
 #[derive(Default)]
 pub struct Reader {
     beliefs: BTreeMap<RequestId, Belief>,
     transcripts: BTreeMap<RequestId, Transcript>,
+    alarms: Vec<Alarm>,
 }
 
 impl Reader {
@@ -107,6 +108,10 @@ impl Reader {
     pub fn read(&mut self, frame: ToGateway) -> Result<(), Unsound> {
         match frame {
             ToGateway::Hello(_) | ToGateway::Status(_) => Err(Unsound::Unexpected),
+            ToGateway::Alarm(alarm) => {
+                self.alarms.push(alarm);
+                Ok(())
+            }
             ToGateway::Refused { request, refusal } => match self.beliefs.get(&request) {
                 Some(Belief::Awaits(_)) => {
                     self.refused(request, refusal);
@@ -165,6 +170,12 @@ impl Reader {
         self.beliefs.insert(stamp.request, Belief::Believes(check));
         self.transcripts.entry(stamp.request).or_default().evidence = Some(evidence);
         Ok(())
+    }
+
+    /// What the engine found wrong with itself so far, in the order in which it was told.
+    #[must_use]
+    pub fn alarms(&self) -> &[Alarm] {
+        &self.alarms
     }
 
     /// What came of each sequence so far.

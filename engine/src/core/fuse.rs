@@ -10,7 +10,7 @@ use isolation::{
 };
 use kernels::Denied;
 use thiserror::Error;
-use wire::{Ending, Failed, Refusal};
+use wire::{Cause, Ending, Failed, Refusal};
 
 /// Whether the engine may go on admitting.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -67,24 +67,17 @@ pub enum Blown {
 }
 
 impl<D: Device> Engine<D> {
-    /// Blows the fuse, once, and refuses all that wait. What runs goes on: it drains.
+    /// Blows the fuse, once, tells the gateways, and refuses all that wait. What runs goes on: it drains.
     pub(super) fn blow(&mut self, why: Blown) {
         match self.fuse {
             Fuse::Blown(_) => return,
             Fuse::Intact => self.fuse = Fuse::Blown(why),
         }
-        match why {
-            Blown::ShuttingDown => tracing::info!("the engine shuts down"),
-            Blown::Lease(_)
-            | Blown::Read(_)
-            | Blown::Prefix(_)
-            | Blown::Census(_)
-            | Blown::Receipt(_)
-            | Blown::Steps(_)
-            | Blown::Scrub { .. }
-            | Blown::Starved(_)
-            | Blown::WholePrompt { .. } => {
+        match why.unsound() {
+            None => tracing::info!("the engine shuts down"),
+            Some(unsound) => {
                 tracing::error!(%why, running = count(self.running.len()), "the engine is unsound and drains");
+                self.alarm(Cause::Unsound(unsound));
             }
         }
         let refused = self.queue.take_where(|_| true);

@@ -4,6 +4,7 @@
 //! Architecture invariant: page numbers reach the device through [`isolation::lease::Lease::include`] alone, and a frame
 //! says what was done, never what was asked for.
 
+mod alarm;
 mod config;
 mod drive;
 mod fuse;
@@ -67,8 +68,11 @@ pub struct Engine<D> {
     queue: Queue,
     /// In order of arrival; at most `config.sequences_max`.
     running: Vec<Running>,
-    /// Frames for the next step to hand out; at most one for each sequence that ended between two steps.
+    /// Frames for the next step to hand out; at most one for each sequence that ended between two steps, one for each page
+    /// that was withdrawn, and one for the fuse.
     outbox: Vec<ToGateway>,
+    /// In this life: the number of the next one.
+    alarms: u32,
     fuse: Fuse,
     scrub_failures: u32,
     steps: u64,
@@ -104,7 +108,7 @@ impl<D: Device> Engine<D> {
         // The template is in the model's file, and so in its digest. There are no adapters yet.
         let digest = facts.model_digest;
         let revision = Revision { model: digest, template: digest, adapter: [0; 32] };
-        Ok(Self {
+        let mut engine = Self {
             device,
             facts,
             vocab,
@@ -116,6 +120,7 @@ impl<D: Device> Engine<D> {
             queue: Queue::default(),
             running: Vec::new(),
             outbox: Vec::new(),
+            alarms: 0,
             fuse: Fuse::Intact,
             scrub_failures: 0,
             steps: 0,
@@ -124,7 +129,10 @@ impl<D: Device> Engine<D> {
             preempted: 0,
             scratch: Scratch::default(),
             logits: Vec::new(),
-        })
+        };
+        // Of the first wipe: the first step tells.
+        engine.report_unfit();
+        Ok(engine)
     }
 
     /// What the engine is, for one session.

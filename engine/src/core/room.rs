@@ -155,14 +155,13 @@ impl<D: Device> Engine<D> {
             return;
         }
         *budget = minus(*budget, pages);
-        match self.pool.scrub(pages, Verify::ReadBack, &mut self.device) {
-            Ok(scrubbed) => {
-                self.scrub_failures = 0;
-                if scrubbed.withdrawn > Pages::ZERO {
-                    self.report_unfit();
-                    self.narrow();
-                }
-            }
+        let wiped = self.pool.scrub(pages, Verify::ReadBack, &mut self.device);
+        // Also where one failed: those before it may have been unfit.
+        if self.report_unfit() > Pages::ZERO {
+            self.narrow();
+        }
+        match wiped {
+            Ok(_) => self.scrub_failures = 0,
             Err(fault) => {
                 self.scrub_failures = self.scrub_failures.saturating_add(1);
                 tracing::warn!(%fault, failures = self.scrub_failures, "a wipe failed");
@@ -170,18 +169,6 @@ impl<D: Device> Engine<D> {
                     self.blow(Blown::Scrub { failures: self.scrub_failures, dirty });
                 }
             }
-        }
-    }
-
-    /// Each page that was not blank after its wipe, with whose bytes may still be in it.
-    fn report_unfit(&mut self) {
-        for lineage in self.pool.take_unfit() {
-            tracing::error!(
-                page = lineage.page.index(),
-                generation = lineage.generation.get(),
-                last_tag = lineage.last.map(TenantTag::get),
-                "a page was not blank after its wipe and is withdrawn for good"
-            );
         }
     }
 

@@ -43,6 +43,8 @@ pub enum Lie {
     SkipWipe(u64),
     /// After so many wipes, a wipe fails.
     FailWipe(u64),
+    /// After so many wipes, one leaves the page as it was, and all that follow fail.
+    SkipThenFail(u64),
     /// Every so many steps one breaks, half written.
     BreakStep(u64),
     /// Every so many steps the last row of logits has a NaN.
@@ -202,6 +204,7 @@ impl StampDevice {
             | Lie::ReadNeighbour
             | Lie::SkipWipe(_)
             | Lie::FailWipe(_)
+            | Lie::SkipThenFail(_)
             | Lie::BreakStep(_)
             | Lie::NotANumber(_)
             | Lie::Deny(_)
@@ -244,10 +247,15 @@ impl Erase for StampDevice {
 
     fn erase(&mut self, page: PageId) -> Result<(), DeviceFault> {
         self.wipes = self.wipes.saturating_add(1);
-        if matches!(self.lie, Lie::SkipWipe(after) if self.wipes > after) {
+        let past = |after| self.wipes.saturating_sub(after);
+        if matches!(self.lie, Lie::SkipWipe(after) if past(after) > 0)
+            || matches!(self.lie, Lie::SkipThenFail(after) if past(after) == 1)
+        {
             return Ok(());
         }
-        if matches!(self.lie, Lie::FailWipe(after) if self.wipes > after) {
+        if matches!(self.lie, Lie::FailWipe(after) if past(after) > 0)
+            || matches!(self.lie, Lie::SkipThenFail(after) if past(after) > 1)
+        {
             return Err(DeviceFault::Broken);
         }
         self.page_slots(page)?.fill(Slot::default());

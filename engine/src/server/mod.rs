@@ -14,6 +14,7 @@ mod session;
 mod socket;
 
 pub use inbox::Control;
+pub use serve::ALARMS_KEPT;
 
 use crate::{
     core::{Engine, EngineConfig, EngineStartError},

@@ -14,7 +14,11 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use wire::{PROTOCOL, Refusal, RequestId, Submit, TicketCheck, ToEngine, ToGateway, WireKey, encode};
+use wire::{Alarm, PROTOCOL, Refusal, RequestId, Submit, TicketCheck, ToEngine, ToGateway, WireKey, encode};
+
+/// Alarms of one life that a session which comes later is told, at most: under 48 KiB of frames. Those after them are told to
+/// who is there, and stay in the log.
+pub const ALARMS_KEPT: usize = 1_024;
 
 /// One gateway, as the loop sees it.
 struct Session {
@@ -36,11 +40,14 @@ pub(super) struct Loop<D> {
     sessions: BTreeMap<SessionId, Session>,
     /// Whose each live sequence is.
     owners: BTreeMap<RequestId, SessionId>,
+    /// Of this life, the first [`ALARMS_KEPT`] of them.
+    alarms: Vec<Alarm>,
 }
 
 impl<D: Device> Loop<D> {
     pub(super) fn new(engine: Engine<D>, control: Control, key: WireKey, random: SystemRandom) -> Self {
-        Self { engine, control, key, random, sessions: BTreeMap::new(), owners: BTreeMap::new() }
+        let (sessions, owners, alarms) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        Self { engine, control, key, random, sessions, owners, alarms }
     }
 
     /// Runs until it is told to stop.
@@ -119,7 +126,8 @@ impl<D: Device> Loop<D> {
         }
     }
 
-    /// Answers a hello; the first of a session with the right protocol opens it, any other ends it.
+    /// Answers a hello; the first of a session with the right protocol opens it, any other ends it. Who is let in is told the
+    /// alarms of before, since what they are about has not passed.
     fn greet(&mut self, id: SessionId, protocol: u16) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let mut fresh = [0; 16];
@@ -136,7 +144,10 @@ impl<D: Device> Loop<D> {
         session.say(&ToGateway::Hello(hello));
         if protocol == PROTOCOL {
             session.tickets = Some(TicketCheck::new(&self.key, fresh, epoch));
-            tracing::info!(session = id.0, "a gateway is here");
+            tracing::info!(session = id.0, alarms = self.alarms.len(), "a gateway is here");
+            for alarm in &self.alarms {
+                session.say(&ToGateway::Alarm(*alarm));
+            }
         } else {
             tracing::warn!(session = id.0, protocol, ours = PROTOCOL, "a gateway speaks another protocol");
             session.hand_over();
@@ -171,13 +182,14 @@ impl<D: Device> Loop<D> {
     }
 
     fn step(&mut self) -> Progress {
-        let (owners, sessions) = (&mut self.owners, &mut self.sessions);
+        let (owners, sessions, alarms) = (&mut self.owners, &mut self.sessions, &mut self.alarms);
         self.engine.step(&mut |frame| {
             let (request, is_last) = match &frame {
                 ToGateway::Refused { request, .. } => (*request, true),
                 ToGateway::Evidence { stamp, .. } => (stamp.request, false),
                 ToGateway::Delta(delta) => (delta.stamp.request, false),
                 ToGateway::End(end) => (end.stamp.request, true),
+                ToGateway::Alarm(alarm) => return raise(alarms, sessions, *alarm),
                 ToGateway::Hello(_) | ToGateway::Status(_) => return,
             };
             // A sequence without an owner is of a session that is gone: its frames go nowhere.
@@ -194,6 +206,18 @@ impl<D: Device> Loop<D> {
         for session in self.sessions.values_mut() {
             session.hand_over();
         }
+    }
+}
+
+/// Tells every session that was greeted, and keeps the alarm for those that will be.
+fn raise(alarms: &mut Vec<Alarm>, sessions: &mut BTreeMap<SessionId, Session>, alarm: Alarm) {
+    if alarms.len() < ALARMS_KEPT {
+        alarms.push(alarm);
+    } else {
+        tracing::error!(number = alarm.number, "an alarm too many to be kept for gateways that come later");
+    }
+    for session in sessions.values_mut().filter(|session| session.tickets.is_some()) {
+        session.say(&ToGateway::Alarm(alarm));
     }
 }
 
@@ -216,5 +240,33 @@ impl Session {
             // The reading thread will say that a cut session is closed.
             Put::Taken | Put::Cut => self.frames.clear(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+    use wire::{Cause, Unsound};
+
+    /// One that has said no hello yet must hear the engine's before anything else.
+    #[test]
+    fn an_alarm_waits_for_the_hello() {
+        let (stream, _other) = UnixStream::pair().unwrap();
+        let outbox = Arc::new(Outbox::new(stream, 1_024));
+        let session = |tickets| Session {
+            outbox: Arc::clone(&outbox),
+            tickets,
+            frames: Vec::new(),
+            requests: BTreeSet::new(),
+        };
+        let greeted = session(Some(TicketCheck::new(&WireKey::new([7; 32]), [0; 16], 3)));
+        let mut sessions = BTreeMap::from([(SessionId(1), session(None)), (SessionId(2), greeted)]);
+        let alarm = Alarm { number: 0, epoch: 3, cause: Cause::Unsound(Unsound::Read) };
+        let mut alarms = vec![];
+        raise(&mut alarms, &mut sessions, alarm);
+        let frames: Vec<_> = sessions.into_values().map(|session| session.frames).collect();
+        assert_eq!(frames, [vec![], encode(&ToGateway::Alarm(alarm)).unwrap()]);
+        assert_eq!(alarms, [alarm], "it is told right after the hello");
     }
 }

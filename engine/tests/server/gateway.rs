@@ -48,6 +48,10 @@ impl Server {
     }
 
     pub(crate) fn with(pages: u32, change: impl FnOnce(&mut ServerConfig)) -> Self {
+        Self::on(device(pages), change)
+    }
+
+    pub(crate) fn on(device: StampDevice, change: impl FnOnce(&mut ServerConfig)) -> Self {
         let folder = folder();
         let socket = folder.path().join("engine.sock");
         let mut server = server_config(&socket, config());
@@ -55,7 +59,7 @@ impl Server {
         let control = server.control.clone();
         let (sender, ready) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            run(server, move || Ok(device(pages)), move |ready| sender.send(*ready).unwrap())
+            run(server, move || Ok(device), move |ready| sender.send(*ready).unwrap())
         });
         let ready = ready.recv().unwrap();
         Self { socket, ready, control, thread: Some(thread), _folder: folder }
@@ -102,12 +106,17 @@ impl Gateway {
 
     pub(crate) fn open(server: &Server) -> Self {
         let mut gateway = Self::silent(server);
-        gateway.say(&ToEngine::Hello(GatewayHello { protocol: PROTOCOL }));
-        match gateway.hear() {
-            Some(ToGateway::Hello(hello)) => gateway.hello = Some(hello),
+        gateway.greet();
+        gateway
+    }
+
+    /// Says hello, and hears the engine's before anything else.
+    pub(crate) fn greet(&mut self) {
+        self.say(&ToEngine::Hello(GatewayHello { protocol: PROTOCOL }));
+        match self.hear() {
+            Some(ToGateway::Hello(hello)) => self.hello = Some(hello),
             other => panic!("{other:?}"),
         }
-        gateway
     }
 
     pub(crate) fn say(&mut self, message: &ToEngine) {

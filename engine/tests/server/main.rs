@@ -8,6 +8,7 @@
     reason = "tests compute freely"
 )]
 
+mod alarms;
 #[path = "../stamp/common.rs"]
 #[expect(dead_code, reason = "the other tests use the rest")]
 mod common;

@@ -1,7 +1,7 @@
 //! Positive controls: a device that is not honest must be noticed.
 
 use crate::{
-    common::{Session, assert_at_rest, config, no_cache, oracle, prompt, submit, try_engine},
+    common::{EPOCH, Session, assert_at_rest, config, no_cache, oracle, prompt, submit, try_engine},
     trace::run_trace,
 };
 use engine::{
@@ -9,7 +9,7 @@ use engine::{
     device::stamp::Lie,
 };
 use isolation::units::Tokens;
-use wire::{Ending, Failed, Finished, Refusal};
+use wire::{Alarm, Cause, Ending, Failed, Finished, Refusal, Unsound};
 
 #[test]
 fn the_traces_notice_every_lie() {
@@ -39,6 +39,40 @@ fn pages_that_do_not_wipe_are_withdrawn_and_the_window_follows() {
     }
     let refused = session.submit(&submit(9, 1, prompt(0, 8), 1));
     assert_eq!(refused, Err(Refusal::TooLong { asked: 9, window: 8 }));
+    // Each page is told once, with who had it, in the order in which they went.
+    let withdrawn =
+        |number, page, tag| told(number, Cause::Withdrawn { page, generation: 1, last: Some(tag) });
+    let expected = [(0, 6, 1), (1, 7, 1), (2, 4, 2), (3, 5, 2), (4, 2, 3), (5, 3, 3)];
+    assert_eq!(session.reader.alarms(), expected.map(|(number, page, tag)| withdrawn(number, page, tag)));
+}
+
+fn told(number: u32, cause: Cause) -> Alarm {
+    Alarm { number, epoch: EPOCH, cause }
+}
+
+/// A page that was found unfit before the wipe of another failed is told, and the window follows it.
+#[test]
+fn a_page_withdrawn_beside_a_failed_wipe_is_told_too() {
+    let mut session = Session::new(try_engine(8, no_cache(), Lie::SkipThenFail(8)).unwrap());
+    session.submit(&submit(1, 4, prompt(0, 7), 1)).unwrap();
+    session.settle();
+    let withdrawn = Cause::Withdrawn { page: 6, generation: 1, last: Some(4) };
+    let expected = [told(0, withdrawn), told(1, Cause::Unsound(Unsound::Scrub))];
+    assert_eq!(session.reader.alarms(), expected);
+    assert_eq!(session.engine.status().census.withdrawn, 1);
+}
+
+/// The first step tells the pages that the wipe at the start found, and no step after it.
+#[test]
+fn pages_that_were_never_granted_are_told_too() {
+    let mut session = Session::new(try_engine(8, no_cache(), Lie::SkipWipe(6)).unwrap());
+    assert_eq!(session.step(), Progress::Worked);
+    let never = |number, page| told(number, Cause::Withdrawn { page, generation: 0, last: None });
+    assert_eq!(session.reader.alarms(), [never(0, 6), never(1, 7)]);
+    session.settle();
+    session.engine.shut_down();
+    session.settle();
+    assert_eq!(session.reader.alarms().len(), 2, "to go away is no alarm");
 }
 
 /// A device that does not wipe any more ends in a blown fuse, not in a loop.
@@ -57,6 +91,7 @@ fn a_device_that_fails_its_wipes_is_not_asked_for_ever() {
     assert_eq!(ends, [&completed, &completed, &refused, &refused, &refused, &refused].map(Clone::clone));
     assert_eq!((session.engine.window(), session.step()), (Tokens::ZERO, Progress::Idle));
     assert_eq!(session.submit(&submit(9, 1, prompt(0, 3), 1)), Err(Refusal::ShuttingDown));
+    assert_eq!(session.reader.alarms(), [told(0, Cause::Unsound(Unsound::Scrub))]);
 }
 
 /// A logit that is not a number takes the tenant's cached pages with it, and nobody else's.
@@ -140,5 +175,6 @@ fn a_denied_page_blows_the_fuse() {
     assert_eq!(session.of(1).tokens, oracle(&others)[..2], "the denied step gave no token");
     assert_eq!((session.of(2).ended.clone(), session.of(2).tokens.len()), (failed, 0));
     assert_eq!(session.of(4).ended, Some(Ended::Refused(Refusal::ShuttingDown)));
+    assert_eq!(session.reader.alarms(), [told(0, Cause::Unsound(Unsound::Read))]);
     assert_at_rest(&session.engine.status());
 }

@@ -1,6 +1,6 @@
 //! Guards of the trusted core, taken away: the engine's own tests must notice those that the engine leans on.
 
-use crate::common::{Session, engine, no_cache, prompt, submit};
+use crate::common::{EPOCH, Session, engine, no_cache, prompt, submit};
 use crate::{behaviour::the_window_holds, trace::run_trace};
 use engine::{
     core::{Blown, Ended, Fuse, Progress},
@@ -10,7 +10,7 @@ use isolation::{
     fault::{Fault, with},
     units::Tokens,
 };
-use wire::Refusal;
+use wire::{Alarm, Cause, Refusal, Unsound};
 
 #[test]
 fn the_traces_notice_a_lost_guard() {
@@ -47,6 +47,8 @@ fn a_lost_page_blows_the_fuse() {
     with(Fault::LostPage, || session.engine.cancel(submit(2, 1, vec![], 0).request));
     session.settle();
     assert!(matches!(session.engine.fuse(), Fuse::Blown(Blown::Census(_))), "{:?}", session.engine.fuse());
+    let alarm = Alarm { number: 0, epoch: EPOCH, cause: Cause::Unsound(Unsound::Census) };
+    assert_eq!(session.reader.alarms(), [alarm]);
     // The third waits for the pages of the first two, and is refused; it never held one.
     assert_eq!(session.of(3).ended, Some(Ended::Refused(Refusal::ShuttingDown)));
     assert_eq!((session.engine.window(), session.step()), (Tokens::ZERO, Progress::Idle));

@@ -125,6 +125,8 @@ fn run(trace: &Trace, lie: Lie) -> Result<Seen, Broken> {
     step(&mut life, trace, 100_000)?;
     note_preempted(&life, &mut seen);
     check(life.session.engine.fuse() == Fuse::Intact, || format!("{:?}", life.session.engine.fuse()))?;
+    let alarms = life.session.reader.alarms();
+    check(alarms.is_empty(), || format!("{alarms:?}"))?;
     judge(&life, &mut seen, AtEnd::All)?;
     assert_at_rest(&life.session.engine.status());
     Ok(seen)

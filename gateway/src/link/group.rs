@@ -131,7 +131,7 @@ impl Group {
                 *state = State::Over;
                 Ok((index, Event::Ended(ending)))
             }
-            ToGateway::Hello(_) | ToGateway::Status(_) => {
+            ToGateway::Hello(_) | ToGateway::Status(_) | ToGateway::Alarm(_) => {
                 Err(Failure::Integrity(IntegrityError::Closed { sequence: 0 }))
             }
         }
@@ -143,7 +143,7 @@ impl Group {
             ToGateway::Evidence { stamp, .. } => stamp.request,
             ToGateway::Delta(delta) => delta.stamp.request,
             ToGateway::End(end) => end.stamp.request,
-            ToGateway::Hello(_) | ToGateway::Status(_) => return false,
+            ToGateway::Hello(_) | ToGateway::Status(_) | ToGateway::Alarm(_) => return false,
         };
         self.sequences.iter().any(|(name, state)| *name == request && matches!(state, State::Cancelled))
     }

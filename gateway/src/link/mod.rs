@@ -3,6 +3,7 @@
 //! Architecture invariant: knows token ids and tags; no text, no key, no tenant name. Frames are matched by request id, never
 //! by order, so an answer that nobody waits for goes to nobody.
 
+mod alarms;
 mod group;
 mod session;
 mod shares;
@@ -19,7 +20,7 @@ use isolation::tag::TenantTag;
 use tenant::Directory;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
-use wire::{EngineStatus, Hello, RequestId, Sampling, Submit, ToEngine, ToGateway, WireKey};
+use wire::{Alarm, EngineStatus, Hello, RequestId, Sampling, Submit, ToEngine, ToGateway, WireKey};
 
 use crate::fault::{Fault, seeded};
 
@@ -45,6 +46,7 @@ struct Shared {
     directory: Arc<Directory>,
     live: Mutex<Option<Live>>,
     seen: watch::Sender<Option<Hello>>,
+    alarms: mpsc::Sender<Alarm>,
 }
 
 /// A session that is up.
@@ -85,10 +87,15 @@ pub(crate) struct Engine {
 }
 
 impl Link {
-    /// A link that is down until [`Link::run`] runs.
-    pub(crate) fn new(socket: PathBuf, key: WireKey, directory: Arc<Directory>) -> Self {
+    /// A link that is down until [`Link::run`] runs, and where each alarm of an engine comes out, once.
+    pub(crate) fn new(
+        socket: PathBuf,
+        key: WireKey,
+        directory: Arc<Directory>,
+    ) -> (Self, mpsc::Receiver<Alarm>) {
         let (live, seen) = (Mutex::new(None), watch::Sender::new(None));
-        Self(Arc::new(Shared { socket, key, directory, live, seen }))
+        let (alarms, told) = mpsc::channel(alarms::ALARMS_MAX);
+        (Self(Arc::new(Shared { socket, key, directory, live, seen, alarms })), told)
     }
 
     /// Connects, and connects again, until it is dropped.

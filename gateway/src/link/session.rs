@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use wire::{Decoder, FrameError, GatewayHello, Hello, PROTOCOL, ToEngine, ToGateway};
 
-use super::{Live, OUT_MAX, Shared, shares::Shares};
+use super::{Live, OUT_MAX, Shared, alarms::Heard, shares::Shares};
 use crate::fault::{Fault, seeded};
 
 /// Pause before the first new attempt, doubled until [`PAUSE_MAX`].
@@ -40,13 +40,14 @@ pub(super) enum Ended {
     Protocol { theirs: u16 },
     #[error("the engine does not read")]
     Stuck,
-    #[error("the engine said what only a greeting says")]
+    #[error("the engine said what only a greeting says, or spoke of another life")]
     Unexpected,
 }
 
 pub(super) async fn keep(shared: &Shared) {
     let mut pause = PAUSE_MIN;
     let mut told = false;
+    let mut heard = Heard::default();
     loop {
         match connect(shared).await {
             Ok((stream, decoder, hello)) => {
@@ -57,7 +58,7 @@ pub(super) async fn keep(shared: &Shared) {
                     "an engine is connected"
                 );
                 (pause, told) = (PAUSE_MIN, false);
-                let ended = serve(shared, stream, decoder, hello).await;
+                let ended = serve(shared, (stream, decoder), hello, &mut heard).await;
                 // Dropping the routes ends each request that waits, at once.
                 *shared.live() = None;
                 shared.seen.send_replace(None);
@@ -100,7 +101,12 @@ async fn read(stream: &mut (impl AsyncReadExt + Unpin), decoder: &mut Decoder) -
     }
 }
 
-async fn serve(shared: &Shared, stream: UnixStream, mut decoder: Decoder, hello: Hello) -> Ended {
+async fn serve(
+    shared: &Shared,
+    (stream, mut decoder): (UnixStream, Decoder),
+    hello: Hello,
+    heard: &mut Heard,
+) -> Ended {
     let (mut reader, mut writer) = stream.into_split();
     let (out, mut queue) = mpsc::channel::<Vec<u8>>(OUT_MAX);
     *shared.live() = Some(Live {
@@ -131,7 +137,7 @@ async fn serve(shared: &Shared, stream: UnixStream, mut decoder: Decoder, hello:
         loop {
             match read(&mut reader, &mut decoder).await {
                 Ok(frame) => {
-                    if let Err(ended) = hand_out(shared, frame) {
+                    if let Err(ended) = hand_out(shared, heard, frame) {
                         return ended;
                     }
                 }
@@ -163,8 +169,8 @@ async fn serve(shared: &Shared, stream: UnixStream, mut decoder: Decoder, hello:
     }
 }
 
-/// Gives a frame to whoever waits for its request.
-fn hand_out(shared: &Shared, frame: ToGateway) -> Result<(), Ended> {
+/// Gives a frame to whoever waits for its request, and an alarm to whoever records it.
+fn hand_out(shared: &Shared, heard: &mut Heard, frame: ToGateway) -> Result<(), Ended> {
     let mut guard = shared.live();
     let Some(live) = guard.as_mut() else { return Ok(()) };
     let (request, is_last) = match &frame {
@@ -179,6 +185,7 @@ fn hand_out(shared: &Shared, frame: ToGateway) -> Result<(), Ended> {
             }
             return Ok(());
         }
+        ToGateway::Alarm(alarm) => return heard.hand_on(live.hello.epoch, *alarm, &shared.alarms),
         ToGateway::Hello(_) => return Err(Ended::Unexpected),
     };
     let route = if is_last { live.routes.remove(&request) } else { live.routes.get(&request).cloned() };

@@ -65,7 +65,7 @@ pub struct Rig {
     /// Of two tenants.
     keys: [String; 2],
     cancelled: watch::Receiver<u32>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     _shutdown: tokio::sync::oneshot::Sender<()>,
 }
 
@@ -108,7 +108,7 @@ impl Rig {
         tokio::spawn(gateway.run(async {
             let _dropped = told.await;
         }));
-        let rig = Self { listen, admin, keys, cancelled, _folder: folder, _shutdown: shutdown };
+        let rig = Self { listen, admin, keys, cancelled, folder, _shutdown: shutdown };
         rig.ready().await;
         rig
     }
@@ -169,6 +169,42 @@ impl Rig {
         let mut cancelled = self.cancelled.clone();
         let wait = cancelled.wait_for(|count| *count > 0);
         tokio::time::timeout(WAIT_MAX, wait).await.expect("a cancel reaches the engine").unwrap();
+    }
+
+    /// Waits until `/metrics` counts so many alarms of engines.
+    pub async fn alarms(&self, count: u64) {
+        let line = format!("\nbulkhead_engine_alarms_total {count}\n");
+        let wait = async {
+            while !get(self.admin, "/metrics").await.body.contains(&line) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, wait).await.expect("the alarms are counted");
+    }
+
+    /// The events of this kind in the audit log, whose every link must hold; those that were appended last may not be there yet.
+    pub fn recorded(&self, kind: &str) -> Vec<serde_json::Value> {
+        let folder = self.folder.path().join("audit");
+        audit::verify(&folder, &mut |_| {}).expect("the log holds");
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let segments = files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+        let text: String = segments.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.filter_map(|mut line| line["event"].get_mut(kind).map(serde_json::Value::take)).collect()
+    }
+
+    /// Waits until so many events of this kind are in the audit log.
+    pub async fn recorded_when(&self, kind: &str, count: usize) -> Vec<serde_json::Value> {
+        let wait = async {
+            loop {
+                let recorded = self.recorded(kind);
+                if recorded.len() >= count {
+                    return recorded;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, wait).await.expect("the events are recorded")
     }
 
     /// One of the counts of requests in `/status`; waits for it to be written, since the client is answered first.
@@ -305,7 +341,7 @@ pub fn status() -> ToGateway {
 }
 
 /// The frames of one sequence; none when the engine dies instead.
-fn answer(submit: &Submit, lie: Lie, marker: &[u32]) -> Option<Vec<ToGateway>> {
+pub fn answer(submit: &Submit, lie: Lie, marker: &[u32]) -> Option<Vec<ToGateway>> {
     let stamp = |sequence| Stamp { request: submit.request, tag: submit.tag, epoch: EPOCH, sequence };
     let mut first = stamp(0);
     let prompt = submit.prompt.len() as u32;

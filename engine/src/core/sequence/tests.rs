@@ -198,6 +198,8 @@ fn sequence_of(frame: &ToGateway) -> u32 {
         ToGateway::Evidence { stamp, .. } => stamp.sequence,
         ToGateway::Delta(delta) => delta.stamp.sequence,
         ToGateway::End(end) => end.stamp.sequence,
-        ToGateway::Hello(_) | ToGateway::Refused { .. } | ToGateway::Status(_) => panic!("{frame:?}"),
+        ToGateway::Hello(_) | ToGateway::Refused { .. } | ToGateway::Status(_) | ToGateway::Alarm(_) => {
+            panic!("{frame:?}")
+        }
     }
 }

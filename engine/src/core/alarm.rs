@@ -1,0 +1,52 @@
+//! Tells each gateway what the engine found wrong with itself. Knows no sequence.
+
+use crate::{
+    core::{Blown, Engine, count},
+    device::Device,
+};
+use isolation::{page::Lineage, tag::TenantTag, units::Pages};
+use wire::{Alarm, Cause, ToGateway, Unsound};
+
+impl<D: Device> Engine<D> {
+    /// Puts an alarm into the outbox. Its numbers do not run out: the fuse blows once, and each page is withdrawn once.
+    pub(super) fn alarm(&mut self, cause: Cause) {
+        let (number, epoch) = (self.alarms, self.pool.epoch().get());
+        self.outbox.push(ToGateway::Alarm(Alarm { number, epoch, cause }));
+        self.alarms = self.alarms.saturating_add(1);
+    }
+
+    /// Tells each page that was not blank after its wipe, with whose bytes may still be in it, and returns how many.
+    pub(super) fn report_unfit(&mut self) -> Pages {
+        let unfit = self.pool.take_unfit();
+        let pages = Pages::new(count(unfit.len()));
+        for Lineage { page, generation, last } in unfit {
+            let (page, generation, last) = (count(page.index()), generation.get(), last.map(TenantTag::get));
+            tracing::error!(
+                page,
+                generation,
+                last_tag = last,
+                "a page was not blank after its wipe and is withdrawn for good"
+            );
+            self.alarm(Cause::Withdrawn { page, generation, last });
+        }
+        pages
+    }
+}
+
+impl Blown {
+    /// The reason as gateways are told it; none for an engine that is going away, which is no alarm.
+    pub(super) const fn unsound(self) -> Option<Unsound> {
+        Some(match self {
+            Self::Lease(_) => Unsound::Lease,
+            Self::Read(_) => Unsound::Read,
+            Self::Prefix(_) => Unsound::Prefix,
+            Self::Census(_) => Unsound::Census,
+            Self::Receipt(_) => Unsound::Receipt,
+            Self::Steps(_) => Unsound::Steps,
+            Self::Scrub { .. } => Unsound::Scrub,
+            Self::Starved(_) => Unsound::Starved,
+            Self::WholePrompt { .. } => Unsound::WholePrompt,
+            Self::ShuttingDown => return None,
+        })
+    }
+}
