@@ -32,7 +32,8 @@ const TENANTS: u64 = 4;
 
 fn main() {
     let path = std::env::args().nth(1).expect("usage: tax MODEL.gguf [OUTPUT [THREADS]]");
-    let number = |at, standard| std::env::args().nth(at).map_or(standard, |arg| arg.parse().expect("a number"));
+    let number =
+        |at, standard| std::env::args().nth(at).map_or(standard, |arg| arg.parse().expect("a number"));
     let output = number(2, 256);
     let threads = number(3, 2) as usize;
     let options = CpuOptions { pool_tokens: Tokens::new(6144), threads, isa: None };

@@ -21,6 +21,7 @@ fn an_access_reaches_to_its_bound_and_no_further() {
     assert_eq!(access.pages(), lease.pages().take(2).collect::<Vec<_>>());
     assert_eq!((access.page(1), access.page(2)), (lease.pages().nth(1), None));
     assert_eq!(access.generation(1), lease.generations().nth(1));
+    assert_eq!(access.generations(), lease.generations().take(2).collect::<Vec<_>>());
     assert_eq!((access.tag(), access.epoch(), access.step()), (lease.tag(), step.epoch(), step.id()));
 }
 

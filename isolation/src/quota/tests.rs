@@ -143,4 +143,6 @@ fn sealed_pages_count_for_their_tenant_until_the_last_reader_goes() {
     assert_eq!(pool.held(A), Pages::new(1));
     drop(run);
     assert_eq!((pool.held(A), pool.holders()), (Pages::ZERO, [].into()));
+    let nothing = pool.lease(&scope(1), Pages::ZERO).unwrap();
+    assert_eq!((nothing.pages().count(), pool.holders()), (0, [].into()), "who holds nothing is no holder");
 }
