@@ -4,7 +4,12 @@ fn secret() -> TreeSecret {
     Secrets::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]).0
 }
 
-/// The first vectors of the reference implementation: of no byte, of one, of fifteen.
+#[test]
+fn a_secret_says_its_name_and_nothing_else() {
+    assert_eq!(alloc::format!("{:?}", secret()), "TreeSecret");
+}
+
+/// Vectors of the reference implementation: less than a word, almost two, and many.
 #[test]
 fn it_is_siphash() {
     let hash = |len: u8| {
@@ -12,8 +17,13 @@ fn it_is_siphash() {
         (0..len).for_each(|byte| sip.push(byte));
         sip.finish().0.to_le_bytes()
     };
-    let known =
-        [(0, 0xa381_7f04_ba25_a8e6_6df6_7214_c755_0293_u128), (1, 0xda87_c1d8_6b99_af44_3476_5911_9b22_fc45)];
+    let known = [
+        (0, 0xa381_7f04_ba25_a8e6_6df6_7214_c755_0293_u128),
+        (1, 0xda87_c1d8_6b99_af44_3476_5911_9b22_fc45),
+        (2, 0x8177_228d_a4a4_5dc7_fca3_8bde_f60a_ffe4),
+        (15, 0x5493_e999_33b0_a811_7e08_ec0f_97cf_c3d9),
+        (63, 0x5150_d177_2f50_834a_503e_069a_973f_bd7c),
+    ];
     for (len, expected) in known {
         assert_eq!(u128::from_be_bytes(hash(len)), expected, "of {len} bytes");
     }

@@ -10,6 +10,17 @@ fn quarantined(pool: &mut Pool) -> u32 {
 }
 
 #[test]
+fn a_home_says_what_is_where_and_changes_nothing_by_it() {
+    let mut pool = pool(4, 1);
+    let kept = pool.lease(&scope(1), Pages::new(2)).unwrap();
+    drop(pool.lease(&scope(1), Pages::new(1)).unwrap());
+    let said = alloc::format!("{:?}", pool.home);
+    assert!(said.starts_with("Home(1 waiting, 2 leased, 0 shared){") && said.contains('2'), "{said}");
+    assert_eq!(alloc::format!("{:?}", pool.home), said);
+    drop(kept);
+}
+
+#[test]
 fn a_page_waits_for_every_step_that_named_it_in_any_order() {
     let mut pool = pool(2, 1);
     let scope = scope(1);
