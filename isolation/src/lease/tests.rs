@@ -25,6 +25,26 @@ fn an_access_reaches_to_its_bound_and_no_further() {
     assert_eq!((access.tag(), access.epoch(), access.step()), (lease.tag(), step.epoch(), step.id()));
 }
 
+/// FNV-1a, as its authors give it.
+fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[test]
+fn a_digest_is_of_the_pages_up_to_the_mark() {
+    assert_eq!(fnv(b"a".iter().copied()), 0xaf63_dc4c_8601_ec8c, "the published value");
+    let mut pool = pool(3, 1);
+    let mut lease = leased(&mut pool, 1, 3);
+    assert_eq!(lease.generation_digest(), fnv([].into_iter()));
+    fill(&mut pool, &mut lease, 5);
+    let pages: Vec<_> = lease.table().take(2).collect();
+    let bytes = pages.iter().flat_map(|page| {
+        let (id, generation) = (page.id.get().to_le_bytes(), page.generation.get().to_le_bytes());
+        id.into_iter().chain(generation)
+    });
+    assert_eq!(lease.generation_digest(), fnv(bytes));
+}
+
 #[test]
 fn a_write_that_does_not_fit_is_refused_with_its_numbers() {
     let mut pool = pool(1, 1);
