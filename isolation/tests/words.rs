@@ -6,6 +6,8 @@ use isolation::{
     evidence::{Evidence, Expectation, IntegrityError},
     keyed::Secrets,
     lease::LeaseError,
+    pool::{Census, ForeignReceipt, NotGranted, StepsExhausted},
+    prefix::PrefixError,
     tag::{Registry, TenantTag},
     units::{Epoch, PageSize, Pages, StepId, Tokens},
 };
@@ -53,6 +55,54 @@ fn a_lease_says_why_it_refused() {
     assert!(["3", "21", "17"].iter().all(|number| full.to_string().contains(number)), "{full}");
     let other = LeaseError::OtherStep { wrote: StepId::new(5), proved: StepId::new(6) }.to_string();
     assert!(other.contains('5') && other.contains('6'), "{other}");
+}
+
+#[test]
+fn a_pool_says_why_it_refused() {
+    let short = NotGranted::Exhausted { wanted: Pages::new(8), clean: Pages::new(3) }.to_string();
+    assert!(short.contains('8') && short.contains('3'), "{short}");
+    let full = NotGranted::NoRoom { wanted: Pages::new(7), room: Pages::new(2) }.to_string();
+    assert!(full.contains('7') && full.contains('2'), "{full}");
+    let steps = StepsExhausted { open: 65 }.to_string();
+    assert!(steps.contains("65"), "{steps}");
+    let foreign = ForeignReceipt { pool: Epoch::new(4), receipt: Epoch::new(5), step: StepId::new(6) };
+    assert!(["4", "5", "6"].iter().all(|number| foreign.to_string().contains(number)), "{foreign}");
+}
+
+#[test]
+fn a_tree_says_why_it_refused() {
+    let other = PrefixError::OtherTenant { tree: TenantTag::new(11), run: TenantTag::new(12) }.to_string();
+    assert!(other.contains("11") && other.contains("12"), "{other}");
+    let sizes = PrefixError::OtherPageSize { tree: SIZE, run: PageSize::new(NonZeroU32::new(16).unwrap()) };
+    assert!(sizes.to_string().contains("16") && sizes.to_string().contains('2'), "{sizes}");
+}
+
+/// A page too many or too few, in whichever state it is missed.
+#[test]
+fn a_census_adds_up_or_does_not() {
+    let one = Pages::new(1);
+    let sound = Census {
+        clean: one,
+        dirty: one,
+        quarantined: one,
+        leased: one,
+        shared: one,
+        withdrawn: one,
+        total: Pages::new(6),
+    };
+    assert!(sound.adds_up());
+    for count in [Pages::ZERO, Pages::new(2), Pages::new(u32::MAX)] {
+        let wrong = [
+            Census { clean: count, ..sound },
+            Census { dirty: count, ..sound },
+            Census { quarantined: count, ..sound },
+            Census { leased: count, ..sound },
+            Census { shared: count, ..sound },
+            Census { withdrawn: count, ..sound },
+            Census { total: count, ..sound },
+        ];
+        assert!(wrong.iter().all(|census| !census.adds_up()), "{count}");
+    }
 }
 
 #[test]

@@ -39,7 +39,8 @@ fn a_digest_is_of_the_pages_up_to_the_mark() {
     fill(&mut pool, &mut lease, 5);
     let pages: Vec<_> = lease.table().take(2).collect();
     let bytes = pages.iter().flat_map(|page| {
-        let (id, generation) = (page.id.get().to_le_bytes(), page.generation.get().to_le_bytes());
+        let number = u32::try_from(page.id.index()).unwrap();
+        let (id, generation) = (number.to_le_bytes(), page.generation.get().to_le_bytes());
         id.into_iter().chain(generation)
     });
     assert_eq!(lease.generation_digest(), fnv(bytes));
