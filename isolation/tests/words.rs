@@ -8,6 +8,7 @@ use isolation::{
     lease::LeaseError,
     pool::{Census, ForeignReceipt, NotGranted, StepsExhausted},
     prefix::PrefixError,
+    quota::QuotaError,
     tag::{Registry, TenantTag},
     units::{Epoch, PageSize, Pages, StepId, Tokens},
 };
@@ -67,6 +68,17 @@ fn a_pool_says_why_it_refused() {
     assert!(steps.contains("65"), "{steps}");
     let foreign = ForeignReceipt { pool: Epoch::new(4), receipt: Epoch::new(5), step: StepId::new(6) };
     assert!(["4", "5", "6"].iter().all(|number| foreign.to_string().contains(number)), "{foreign}");
+}
+
+#[test]
+fn a_quota_says_why_it_was_refused() {
+    let above = QuotaError::FloorAboveCap { floor: Pages::new(9), cap: Pages::new(4) }.to_string();
+    assert!(above.contains('9') && above.contains('4'), "{above}");
+    let floors = QuotaError::FloorsAboveCapacity { floors: 80, capacity: Pages::new(64) }.to_string();
+    assert!(floors.contains("80") && floors.contains("64"), "{floors}");
+    let many = QuotaError::TooMany { quotas: 70_000 }.to_string();
+    assert!(many.contains("70000") && many.contains("65536"), "{many}");
+    assert_eq!(TenantTag::new(42).to_string(), "42");
 }
 
 #[test]
