@@ -6,6 +6,7 @@ use isolation::{
     evidence::{Evidence, Expectation, IntegrityError},
     keyed::Secrets,
     lease::LeaseError,
+    outcome::Failure,
     pool::{Census, ForeignReceipt, NotGranted, StepsExhausted},
     prefix::PrefixError,
     quota::QuotaError,
@@ -79,6 +80,16 @@ fn a_quota_says_why_it_was_refused() {
     let many = QuotaError::TooMany { quotas: 70_000 }.to_string();
     assert!(many.contains("70000") && many.contains("65536"), "{many}");
     assert_eq!(TenantTag::new(42).to_string(), "42");
+}
+
+#[test]
+fn a_failure_says_what_failed() {
+    assert!(Failure::Deadline { limit_ms: 1_250 }.to_string().contains("1250"));
+    let closed = IntegrityError::Closed { sequence: 31 };
+    assert_eq!(Failure::Integrity(closed).to_string(), closed.to_string());
+    let kinds = [Failure::Device, Failure::NotANumber, Failure::Isolation, Failure::EngineLost];
+    let said: std::collections::BTreeSet<String> = kinds.iter().map(ToString::to_string).collect();
+    assert!(said.len() == kinds.len() && !said.contains(""), "each in its own words: {said:?}");
 }
 
 #[test]
