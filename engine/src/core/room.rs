@@ -104,7 +104,7 @@ impl<D: Device> Engine<D> {
     }
 
     /// Lets one in that is of a tenant without any place among those that run, in the place of the newest of whoever has most of
-    /// them (P8). Returns whether there was one.
+    /// them (P8). Pages within a floor stay reserved: it is a place that is taken. Returns whether there was one.
     fn take_place(&mut self, budget: &mut Pages) -> bool {
         if self.config.preemption == Preemption::Off || seeded(Fault::PlacesUnshared) {
             return false;
