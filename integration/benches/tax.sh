@@ -17,17 +17,19 @@ RUSTFLAGS='--cfg bulkhead_tax_bench' cargo build --release --locked --quiet -p e
   --features unguarded --target-dir "$target/unguarded"
 if [ "$rounds" = instructions ]; then
   # One thread, so that nothing spins. What a run of no output needs, above all to read the model, is not counted.
+  valgrind --tool=none true 2>/dev/null || { echo 'tax: valgrind is missing' >&2; exit 1; }
   count() {
-    valgrind --tool=none true 2>/dev/null || { echo 'tax: valgrind is missing' >&2; exit 1; }
-    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$1" "$model" "$2" 1 2>&1 >/dev/null |
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$1" "$model" "$2" 1 "$3" 2>&1 >/dev/null |
       sed -n 's/.*Collected : *//p'
   }
-  for which in guarded unguarded; do
-    folder=$target
-    [ "$which" = guarded ] || folder=$target/unguarded
-    short=$(count "$folder/release/examples/tax" 1)
-    long=$(count "$folder/release/examples/tax" 33)
-    printf '%s: %d instructions for 544 tokens of output in 1 and 16 streams\n' "$which" "$((long - short))"
+  for streams in 1 16; do
+    for which in guarded unguarded; do
+      folder=$target
+      [ "$which" = guarded ] || folder=$target/unguarded
+      short=$(count "$folder/release/examples/tax" 1 "$streams")
+      long=$(count "$folder/release/examples/tax" 33 "$streams")
+      printf 'streams%d %s: %d instructions for 32 tokens each\n' "$streams" "$which" "$((long - short))"
+    done
   done
   exit
 fi
