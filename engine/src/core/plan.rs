@@ -53,10 +53,11 @@ pub struct Turn {
 }
 
 /// Every decoding sequence gets its token, and the parties share what is left for their prompts, by weight. What one does not
-/// use of its share goes to the others (max-min fairness), so that a short prompt is computed at once beside any flood (P8).
+/// use of its share goes to the others (max-min fairness), so that what fits into a share is computed at once (P8).
 /// Within a party, the prompt that has waited longest comes first.
 ///
-/// Whoever was served longest ago is served whatever the budget: of `n` sequences, none waits for more than `n` steps.
+/// Whoever was served longest ago is served whatever the budget: of `n` sequences, none waits for more than `n` steps,
+/// as long as no others arrive.
 #[must_use]
 pub fn plan(view: &View<'_>) -> Plan {
     let mut seats: Vec<Seat> = view.candidates.iter().enumerate().map(Seat::new).collect();
