@@ -29,6 +29,10 @@ pub enum Fault {
     LeaseFirstChunk,
     /// Whoever was served longest ago takes the whole step, whosever it is.
     StepUnshared,
+    /// A tenant's share of a step may round to nothing.
+    SharesOfNothing,
+    /// A sequence that comes in counts as never served, and so stands before all that wait.
+    ArrivalsFirst,
     /// Who has no place among those that run waits until one comes free.
     PlacesUnshared,
     /// A choice begins from what the choice before it left in the buffers.

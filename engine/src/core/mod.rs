@@ -8,6 +8,7 @@ mod alarm;
 mod config;
 mod drive;
 mod fuse;
+mod places;
 mod plan;
 mod prefixes;
 mod queue;
@@ -75,6 +76,7 @@ pub struct Engine<D> {
     alarms: u32,
     fuse: Fuse,
     scrub_failures: u32,
+    /// The last step's number.
     steps: u64,
     prefilled: u64,
     decoded: u64,

@@ -10,7 +10,8 @@ pub struct Candidate {
     pub left: u32,
     /// Whether its prompt is computed.
     pub phase: Phase,
-    /// The step that last computed something for it; 0 for none.
+    /// The step that last computed something for it; before that, the last step before it came in. So who comes in is behind those
+    /// that wait already.
     pub served: u64,
     /// Whose it is: the candidates of one party have one share of the step together.
     pub party: u64,
@@ -52,12 +53,12 @@ pub struct Turn {
     pub tokens: u32,
 }
 
-/// Every decoding sequence gets its token, and the parties share what is left for their prompts, by weight. What one does not
-/// use of its share goes to the others (max-min fairness), so that what fits into a share is computed at once (P8).
-/// Within a party, the prompt that has waited longest comes first.
+/// Every decoding sequence gets its token, and the parties share what is left for their prompts, by weight, each at least one
+/// token. What one does not use of its share goes to the others (max-min fairness), so that what fits into a share is computed
+/// at once (P8). Within a party, the prompt that has waited longest comes first.
 ///
-/// Whoever was served longest ago is served whatever the budget: of `n` sequences, none waits for more than `n` steps,
-/// as long as no others arrive.
+/// Where the budget is smaller than the number of sequences, whoever was served longest ago is served: where `n` run at once, none
+/// waits for more than `n` steps, whoever comes in meanwhile.
 #[must_use]
 pub fn plan(view: &View<'_>) -> Plan {
     let mut seats: Vec<Seat> = view.candidates.iter().enumerate().map(Seat::new).collect();
@@ -122,142 +123,68 @@ impl Seat {
     }
 }
 
+/// What a party wants, and its weight.
+#[derive(Clone, Copy)]
+struct Claim {
+    wanted: u64,
+    weight: u64,
+}
+
 /// Fills all parties alike, by weight, up to what each wants: those that want least come first and leave the rest of their
-/// part to those after them.
+/// part to those after them. Where there are fewer tokens than parties, those that have waited longest have one each.
 fn share(budget: u32, seats: &[Seat]) -> Shares {
-    let mut wants: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let prefilling = || seats.iter().filter(|seat| seat.phase == Phase::Prefilling);
+    let mut claims: BTreeMap<u64, Claim> = BTreeMap::new();
+    let mut order: Vec<u64> = Vec::new();
     let mut left = u64::from(budget);
-    for seat in seats.iter().filter(|seat| seat.phase == Phase::Prefilling) {
+    for seat in prefilling() {
         // Who was first has a token already; it is of its party's share.
         let (has, lacks) = (u64::from(seat.tokens), u64::from(seat.left));
         left = left.saturating_add(has);
-        let (wanted, _) = wants.get(&seat.party).copied().unwrap_or_default();
-        let wanted = wanted.saturating_add(has).saturating_add(lacks);
-        wants.insert(seat.party, (wanted, seat.weight.get().into()));
+        let claim = claims.entry(seat.party).or_insert_with(|| {
+            order.push(seat.party);
+            Claim { wanted: 0, weight: seat.weight.get().into() }
+        });
+        claim.wanted = claim.wanted.saturating_add(has).saturating_add(lacks);
     }
-    let mut order: Vec<(u64, (u64, u64))> = wants.into_iter().collect();
-    // `a / weight of a < b / weight of b`, without a division.
-    order.sort_by(|(_, a), (_, b)| {
-        u128::from(a.0).saturating_mul(b.1.into()).cmp(&u128::from(b.0).saturating_mul(a.1.into()))
-    });
-    let mut weights: u64 = order.iter().map(|(_, (_, weight))| weight).sum();
-    let mut shares = Shares::new();
-    for (party, (wanted, weight)) in order {
-        let fair = left.saturating_mul(weight).checked_div(weights).unwrap_or(0);
-        let granted = wanted.min(fair);
-        (left, weights) = (left.saturating_sub(granted), weights.saturating_sub(weight));
-        shares.insert(party, u32::try_from(granted).unwrap_or(u32::MAX));
-    }
-    for seat in seats.iter().filter(|seat| seat.phase == Phase::Prefilling) {
+    let mut shares = if left < count(order.len()) {
+        order.into_iter().zip(0..left).map(|(party, _)| (party, 1)).collect()
+    } else {
+        fill(left, claims)
+    };
+    for seat in prefilling() {
         if let Some(share) = shares.get_mut(&seat.party) {
             *share = share.saturating_sub(seat.tokens);
         }
     }
     shares
 }
+/// The same, of at least one token for each.
+fn fill(mut left: u64, claims: BTreeMap<u64, Claim>) -> Shares {
+    let mut order: Vec<(u64, Claim)> = claims.into_iter().collect();
+    // `a.wanted / a.weight < b.wanted / b.weight`, without a division.
+    let crosswise = |a: &Claim, b: &Claim| u128::from(a.wanted).saturating_mul(b.weight.into());
+    order.sort_by(|(_, a), (_, b)| crosswise(a, b).cmp(&crosswise(b, a)));
+    let mut weights: u64 = order.iter().map(|(_, claim)| claim.weight).sum();
+    let mut others = count(order.len());
+    let mut shares = Shares::new();
+    for (party, Claim { wanted, weight }) in order {
+        others = others.saturating_sub(1);
+        let fair = left.saturating_mul(weight).checked_div(weights).unwrap_or(0);
+        let granted = if seeded(Fault::SharesOfNothing) {
+            wanted.min(fair)
+        } else {
+            wanted.min(fair.max(1)).min(left.saturating_sub(others))
+        };
+        (left, weights) = (left.saturating_sub(granted), weights.saturating_sub(weight));
+        shares.insert(party, u32::try_from(granted).unwrap_or(u32::MAX));
+    }
+    shares
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn candidate(left: u32, phase: Phase, served: u64) -> Candidate {
-        Candidate { left, phase, served, party: 0, weight: NonZeroU32::MIN }
-    }
-
-    fn of(party: u64, weight: u32, candidate: Candidate) -> Candidate {
-        Candidate { party, weight: NonZeroU32::new(weight).unwrap(), ..candidate }
-    }
-
-    fn turns(budget: u32, candidates: &[Candidate]) -> Vec<(usize, u32)> {
-        plan(&View { budget, candidates }).turns.iter().map(|t| (t.candidate, t.tokens)).collect()
-    }
-
-    #[test]
-    fn decoding_sequences_come_along_with_a_chunk_of_prefill() {
-        use Phase::{Decoding, Prefilling};
-        let batch = [candidate(1, Decoding, 3), candidate(100, Prefilling, 0), candidate(1, Decoding, 3)];
-        assert_eq!(turns(16, &batch), [(0, 1), (1, 14), (2, 1)]);
-        assert_eq!(turns(1, &batch), [(1, 1)]);
-        assert_eq!(turns(0, &batch), []);
-        assert_eq!(turns(16, &[]), []);
-    }
-
-    #[test]
-    fn two_prefills_of_one_party_take_turns() {
-        use Phase::Prefilling;
-        let (first, second) = (candidate(100, Prefilling, 4), candidate(100, Prefilling, 3));
-        assert_eq!(turns(8, &[first, second]), [(1, 8)]);
-    }
-
-    #[test]
-    fn parties_share_a_step_by_weight_and_leave_what_they_do_not_want() {
-        let long = candidate(100, Phase::Prefilling, 1);
-        let short = candidate(3, Phase::Prefilling, 1);
-        assert_eq!(turns(8, &[of(1, 1, long), of(2, 1, long)]), [(0, 4), (1, 4)]);
-        assert_eq!(turns(12, &[of(1, 1, long), of(2, 3, long)]), [(0, 3), (1, 9)]);
-        // However many a flood sends, it has one share; who comes last with little is done at once.
-        let flood = [of(1, 1, long), of(1, 1, long), of(1, 1, long), of(2, 1, short)];
-        assert_eq!(turns(16, &flood), [(0, 13), (3, 3)]);
-    }
-
-    fn any_candidate() -> impl Strategy<Value = Candidate> {
-        (1_u32..50, any::<bool>(), 0_u64..6, 0_u64..4).prop_map(|(left, decoding, served, party)| {
-            let weight = u32::try_from(party).unwrap() + 1;
-            if decoding {
-                of(party, weight, candidate(1, Phase::Decoding, served))
-            } else {
-                of(party, weight, candidate(left, Phase::Prefilling, served))
-            }
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn who_wants_no_more_than_its_share_gets_it_all(
-            budget in 8_u32..200,
-            flood in proptest::collection::vec(1_u32..500, 1..20),
-            wanted in 1_u32..100,
-        ) {
-            // The flood is served first; each of two parties has half of the step, but for one token to who waited longest.
-            let mut batch: Vec<_> = flood.iter().map(|left| candidate(*left, Phase::Prefilling, 1)).collect();
-            let wanted = wanted.min((budget - 1) / 2);
-            batch.push(of(1, 1, candidate(wanted, Phase::Prefilling, 9)));
-            let last = plan(&View { budget, candidates: &batch }).turns.pop().unwrap();
-            prop_assert_eq!(last, Turn { candidate: flood.len(), tokens: wanted });
-        }
-
-        #[test]
-        fn a_plan_keeps_its_bounds(budget in 1_u32..40, batch in proptest::collection::vec(any_candidate(), 1..12)) {
-            let plan = plan(&View { budget, candidates: &batch });
-            let sum: u32 = plan.turns.iter().map(|t| t.tokens).sum();
-            prop_assert!(sum <= budget);
-            prop_assert!(plan.turns.iter().all(|t| t.tokens >= 1 && t.tokens <= batch[t.candidate].left));
-            prop_assert!(plan.turns.windows(2).all(|w| w[0].candidate < w[1].candidate));
-            let wanted: u32 = batch.iter().map(|c| c.left).sum();
-            prop_assert_eq!(sum, wanted.min(budget), "no budget is left while somebody wants some");
-            let decoding = batch.iter().filter(|c| c.phase == Phase::Decoding).count();
-            if batch.len() <= budget as usize {
-                let served = plan.turns.iter().filter(|t| batch[t.candidate].phase == Phase::Decoding).count();
-                prop_assert_eq!(served, decoding);
-            }
-        }
-
-        #[test]
-        fn nobody_waits_for_more_steps_than_there_are_sequences(
-            budget in 1_u32..6,
-            mut batch in proptest::collection::vec(any_candidate(), 1..12),
-        ) {
-            let mut last = vec![0_usize; batch.len()];
-            for step in 1..60 {
-                for turn in plan(&View { budget, candidates: &batch }).turns {
-                    batch[turn.candidate].served = 10 + step as u64;
-                    last[turn.candidate] = step;
-                }
-                for at in &last {
-                    prop_assert!(step - at <= batch.len(), "waited from {at} to {step}");
-                }
-            }
-        }
-    }
-}
+mod tests;

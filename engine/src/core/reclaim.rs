@@ -8,7 +8,7 @@ use crate::{
     core::{
         Engine, Preemption,
         room::{Turn, minus},
-        sequence::Running,
+        sequence::{Preempted, Running},
     },
     device::Device,
 };
@@ -19,7 +19,7 @@ use std::{
 };
 use wire::RequestId;
 
-/// How often one sequence is preempted at most: each time, all that it computed is computed again.
+/// How often one sequence is preempted for pages at most: each time, all that it computed is computed again.
 const PREEMPTIONS_MAX: u32 = 4;
 
 impl<D: Device> Engine<D> {
@@ -28,30 +28,26 @@ impl<D: Device> Engine<D> {
     pub fn preempt(&mut self, request: RequestId) -> bool {
         let is_it = |running: &Running| running.request() == request && self.can_come_back(running);
         let Some(place) = self.running.iter().position(is_it) else { return false };
-        let waiting = self.running.remove(place).preempt();
-        self.preempted = self.preempted.saturating_add(1);
-        self.queue.push_front(waiting);
+        let count = |preempted: &mut Preempted| preempted.for_pages = preempted.for_pages.saturating_add(1);
+        self.put_back(place, count);
         true
     }
 
-    /// The newest sequence that may be preempted, of the tenant that has most of those that run; at least two.
-    pub(super) fn crowd(&self) -> Option<RequestId> {
-        let mut places: BTreeMap<TenantTag, usize> = BTreeMap::new();
-        for running in &self.running {
-            let count = places.entry(running.tag()).or_default();
-            *count = count.saturating_add(1);
-        }
-        let (_, crowd) = places.into_iter().map(|(tag, count)| (count, tag)).max()?;
-        let but_the_oldest = self.running.iter().filter(|running| running.tag() == crowd).skip(1);
-        but_the_oldest.filter(|running| self.may_go(running)).last().map(Running::request)
+    /// Puts a running sequence before the others of its tenant that wait; `count` counts what it was for.
+    pub(super) fn put_back(&mut self, place: usize, count: impl FnOnce(&mut Preempted)) {
+        let running = self.running.remove(place);
+        let mut preempted = running.preempted();
+        count(&mut preempted);
+        self.preempted = self.preempted.saturating_add(1);
+        self.queue.push_front(running.preempt(preempted));
     }
 
     fn may_go(&self, running: &Running) -> bool {
-        running.preemptions() < PREEMPTIONS_MAX && self.can_come_back(running)
+        running.preempted().for_pages < PREEMPTIONS_MAX && self.can_come_back(running)
     }
 
     /// What runs may be more than a pool that shrank would admit now.
-    fn can_come_back(&self, running: &Running) -> bool {
+    pub(super) fn can_come_back(&self, running: &Running) -> bool {
         running.total() <= self.limits.narrowed(self.pool.reach(running.tag())).window()
     }
 

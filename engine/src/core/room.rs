@@ -1,7 +1,7 @@
 //! Makes room for sequences: wipes pages, takes back what is lent, and grants leases.
 
 use crate::{
-    core::{Blown, Engine, Preemption, share},
+    core::{Blown, Engine, share},
     device::Device,
     fault::{Fault, seeded},
 };
@@ -31,6 +31,8 @@ enum Granted {
     Short(NotGranted, Turn),
     /// The tenant has its cap, or may use no more than its floor: nobody waits for it.
     Later(NotGranted),
+    /// All places are taken, and none is to be had for it.
+    NoPlace,
     /// Nobody waits.
     Nobody,
 }
@@ -56,16 +58,9 @@ impl<D: Device> Engine<D> {
         self.wipe(&mut budget, self.facts.pages);
         let mut granted = false;
         let short = loop {
-            if self.running.len() >= usize::try_from(self.config.sequences_max).unwrap_or(usize::MAX) {
-                if self.take_place(&mut budget) {
-                    granted = true;
-                    continue;
-                }
-                break None;
-            }
             match self.grant_next(&mut budget) {
                 Granted::Yes => granted = true,
-                Granted::Nobody => break None,
+                Granted::Nobody | Granted::NoPlace => break None,
                 Granted::Short(short, _) | Granted::Later(short) => break Some(short),
             }
         };
@@ -81,8 +76,10 @@ impl<D: Device> Engine<D> {
     fn grant_next(&mut self, budget: &mut Pages) -> Granted {
         let (mut turn, mut first) = (Turn::First, Granted::Nobody);
         let mut waits = None;
+        let places = self.places();
         for tag in self.queue.turns() {
-            let granted = self.grant(tag, turn, budget);
+            let granted =
+                if self.may_enter(tag, places) { self.grant(tag, turn, budget) } else { Granted::NoPlace };
             match granted {
                 Granted::Yes => {
                     if let Some(waits) = waits {
@@ -94,33 +91,13 @@ impl<D: Device> Engine<D> {
                     turn = turn.max(next);
                     waits = waits.or(Some(tag));
                 }
-                Granted::Later(_) | Granted::Nobody => {}
+                Granted::Later(_) | Granted::NoPlace | Granted::Nobody => {}
             }
             if first == Granted::Nobody {
                 first = granted;
             }
         }
         first
-    }
-
-    /// Lets one in that is of a tenant without any place among those that run, in the place of the newest of whoever has most of
-    /// them (P8). Pages within a floor stay reserved: it is a place that is taken. Returns whether there was one.
-    fn take_place(&mut self, budget: &mut Pages) -> bool {
-        if self.config.preemption == Preemption::Off || seeded(Fault::PlacesUnshared) {
-            return false;
-        }
-        let mut turn = Turn::First;
-        for tag in self.queue.turns() {
-            let Some(crowd) = self.crowd() else { return false };
-            let has_place = self.running.iter().any(|running| running.tag() == tag);
-            if !has_place && self.grant(tag, turn, budget) == Granted::Yes {
-                // Unless its pages were wanted as well, and it is gone already.
-                self.preempt(crowd);
-                return true;
-            }
-            turn = Turn::Right;
-        }
-        false
     }
 
     /// Counts all pages. If they do not add up, a page may be in two places: nothing that runs can be trusted.
@@ -200,6 +177,9 @@ impl<D: Device> Engine<D> {
                 return Granted::Short(short, if may_borrow { Turn::Right } else { Turn::Floor });
             }
         };
+        if !self.make_place() {
+            return Granted::NoPlace;
+        }
         self.begin(tag, lease, run);
         Granted::Yes
     }
@@ -219,7 +199,7 @@ impl<D: Device> Engine<D> {
                 self.outbox.push(waiting.end(Ending::Failed(Failed::Isolation)));
                 self.blow(why);
             }
-            Ok(()) => self.running.push(waiting.start(lease, cached)),
+            Ok(()) => self.running.push(waiting.start(lease, cached, self.steps)),
         }
     }
 }

@@ -90,7 +90,14 @@ pub(super) struct History {
     /// The prompt, then what was generated.
     known: Bounded<Vec<u32>>,
     completion: u32,
-    preemptions: u32,
+    preempted: Preempted,
+}
+
+/// How often a sequence gave all back, by what for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Preempted {
+    pub(super) for_pages: u32,
+    pub(super) for_places: u32,
 }
 
 impl Waiting {
@@ -107,7 +114,7 @@ impl Waiting {
             prompt: tokens(prompt.prompt().len()),
             known: prompt,
             completion: 0,
-            preemptions: 0,
+            preempted: Preempted::default(),
         };
         Self { history, overtaken: 0 }
     }
@@ -142,11 +149,10 @@ impl Waiting {
 
     /// Asks again at the door, after the window became narrower: the sequence, or its last frame.
     pub(super) fn readmit(self, limits: &Limits) -> Result<Self, ToGateway> {
-        let History { stamper, stop_tokens, sampler, prompt, known, completion, preemptions } = self.history;
+        let History { stamper, stop_tokens, sampler, prompt, known, completion, preempted } = self.history;
         match limits.readmit(known) {
             Ok(known) => {
-                let history =
-                    History { stamper, stop_tokens, sampler, prompt, known, completion, preemptions };
+                let history = History { stamper, stop_tokens, sampler, prompt, known, completion, preempted };
                 Ok(Self { history, overtaken: self.overtaken })
             }
             Err(rejected) => Err(stamper.turn_away(refusal(&rejected), completion)),
@@ -162,8 +168,8 @@ impl Waiting {
         self.history.stamper.turn_away(refusal, self.history.completion)
     }
 
-    /// Begins to run on `lease`, whose filled places hold `cached`, the ids of an adopted run.
-    pub(super) fn start(self, lease: Lease, cached: Vec<u32>) -> Running {
+    /// Begins to run after step `last`, on `lease`, whose filled places hold `cached`, the ids of an adopted run.
+    pub(super) fn start(self, lease: Lease, cached: Vec<u32>, last: u64) -> Running {
         Running {
             history: self.history,
             held: cached,
@@ -171,7 +177,7 @@ impl Waiting {
             written: Tokens::ZERO,
             attended: Tokens::ZERO,
             table: 0,
-            served: 0,
+            served: if seeded(Fault::ArrivalsFirst) { 0 } else { last },
             lease,
         }
     }
@@ -251,14 +257,13 @@ impl Running {
     }
 
     /// How often it was preempted.
-    pub(super) fn preemptions(&self) -> u32 {
-        self.history.preemptions
+    pub(super) fn preempted(&self) -> Preempted {
+        self.history.preempted
     }
 
-    /// Gives all pages back, to be computed again from its tokens.
-    pub(super) fn preempt(self) -> Waiting {
-        let mut history = self.history;
-        history.preemptions = history.preemptions.saturating_add(1);
+    /// Gives all pages back, to be computed again from its tokens; `preempted` with this time.
+    pub(super) fn preempt(self, preempted: Preempted) -> Waiting {
+        let mut history = History { preempted, ..self.history };
         if seeded(Fault::StampsRestart) {
             history.stamper.next = 0;
         }

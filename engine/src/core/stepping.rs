@@ -41,7 +41,7 @@ impl<D: Device> Engine<D> {
                 return true;
             }
         };
-        self.steps = self.steps.saturating_add(1);
+        self.steps = step.id().get();
         let mut verdicts = Verdicts::new();
         let parts = self.gather(&step, &mut verdicts);
         let mut logits = std::mem::take(&mut self.logits);

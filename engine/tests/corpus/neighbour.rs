@@ -83,6 +83,110 @@ row!(
     [Loss::Engine(Engine::StepUnshared)]
 );
 
+/// What a victim's prompt has beside it, at every step.
+struct Flood {
+    step_tokens: u32,
+    /// Tenants that have long prompts to compute all the time.
+    tenants: u32,
+    /// Of each of them; the victim has 1.
+    weight: u32,
+    /// Sequences of one more tenant that decode all the time.
+    decoding: u32,
+    /// Tenants of weight 1 that have a long prompt to compute all the time.
+    light: u32,
+}
+
+impl Flood {
+    /// The tokens of a step that are the victim's, from the numbers alone: its part of what decoding leaves, and one at least.
+    fn share(&self) -> u32 {
+        ((self.step_tokens - self.decoding) / (self.tenants * self.weight + self.light + 1)).max(1)
+    }
+
+    /// Computes prompts of `lengths` without anything cached, one after the other, each within the steps of its share.
+    fn beside(&self, lie: Lie, lengths: &[u32]) -> Result<(), Wrong> {
+        let config = EngineConfig {
+            step_tokens: Tokens::new(self.step_tokens),
+            sequences_max: self.decoding + self.light + 3 * self.tenants,
+            ..no_cache()
+        };
+        let mut stage = Stage::new(2_000, config, lie)?;
+        let weight = NonZeroU32::new(self.weight).unwrap();
+        let heavy = (11..11 + u64::from(self.tenants))
+            .map(|tag| (TenantTag::new(tag), Quota::new(Pages::ZERO, Pages::new(2_000), weight).unwrap()));
+        stage.session.engine.set_quotas(&heavy.collect::<Vec<_>>()).unwrap();
+        for number in 0..self.decoding {
+            stage.send(submit(1_000 + number, 10, prompt(number, 2), 250))?;
+        }
+        for number in 0..self.light {
+            stage.send(submit(1_500 + number, 40 + u64::from(number), prompt(number, 250), 1))?;
+        }
+        stage.steps(self.decoding + self.light)?;
+        let mut sent = 2_000;
+        for (number, length) in (1..).zip(lengths) {
+            for tenant in 0..3 * self.tenants {
+                stage.send(submit(sent, 11 + u64::from(tenant % self.tenants), prompt(sent, 60), 1))?;
+                sent += 1;
+            }
+            stage.step()?;
+            let steps = stage.steps_to_first(submit(number, VICTIM, prompt(number, *length), 1))?;
+            let most = length.div_ceil(self.share());
+            demand(steps <= most, || format!("{steps} steps instead of {most} for {length} tokens"))?;
+        }
+        stage.end()
+    }
+}
+
+/// M01, in time: a prompt of nothing cached, within its tenant's share and beyond it.
+fn m01_uncached(lie: Lie) -> Result<(), Wrong> {
+    Flood { step_tokens: 20, tenants: 4, weight: 1, decoding: 0, light: 0 }.beside(lie, &[1, 4, 5, 17])
+}
+row!(
+    fault_m01_an_uncached_prompt_takes_the_steps_of_its_share,
+    control_m01_uncached,
+    m01_uncached,
+    [Loss::Engine(Engine::StepUnshared)]
+);
+
+/// M01, in time: what decodes beside it comes first, and the rest is shared.
+fn m01_beside_decoding(lie: Lie) -> Result<(), Wrong> {
+    Flood { step_tokens: 26, tenants: 3, weight: 1, decoding: 6, light: 0 }.beside(lie, &[5, 6, 16])
+}
+row!(
+    fault_m01_a_prompt_has_its_share_of_what_decoding_leaves,
+    control_m01_beside_decoding,
+    m01_beside_decoding,
+    [Loss::Engine(Engine::StepUnshared)]
+);
+
+/// M01, in time: however little a tenant weighs, it has a token of each step.
+fn m01_least_weight(lie: Lie) -> Result<(), Wrong> {
+    Flood { step_tokens: 8, tenants: 2, weight: 1_000, decoding: 0, light: 1 }.beside(lie, &[1, 9])
+}
+row!(
+    fault_m01_the_least_weight_has_a_token_of_each_step,
+    control_m01_least_weight,
+    m01_least_weight,
+    [Loss::Engine(Engine::StepUnshared), Loss::Engine(Engine::SharesOfNothing)]
+);
+
+/// M01, in time: a step of one token, and a prompt that comes in at each: none of them overtakes the victim's.
+fn m01_arrivals(lie: Lie) -> Result<(), Wrong> {
+    let mut stage = Stage::new(200, EngineConfig { step_tokens: Tokens::new(1), ..no_cache() }, lie)?;
+    stage.send(submit(1, VICTIM, prompt(1, 8), 1))?;
+    for number in 10..60 {
+        stage.send(submit(number, u64::from(number), prompt(number, 1), 1))?;
+        stage.step()?;
+    }
+    demand(stage.session.of(1).ended.is_some(), || "overtaken by all that came".to_owned())?;
+    stage.end()
+}
+row!(
+    fault_m01_who_comes_in_each_step_overtakes_nobody,
+    control_m01_arrivals,
+    m01_arrivals,
+    [Loss::Engine(Engine::ArrivalsFirst)]
+);
+
 /// M02: another tenant fills the pool with long decodes; who has a floor is in within two steps, though nobody is preempted.
 fn m02(lie: Lie) -> Result<(), Wrong> {
     let patient = EngineConfig { preemption: Preemption::Off, ..no_cache() };

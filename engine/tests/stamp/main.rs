@@ -15,5 +15,6 @@ mod controls;
 mod events;
 #[cfg(feature = "seeded-faults")]
 mod faults;
+mod places;
 mod pressure;
 mod trace;

@@ -50,7 +50,7 @@ fn bench() -> Bench {
     let mut pool = Pool::new(Pages::new(4), device.facts().page_size, Epoch::new(1));
     pool.scrub(Pages::new(4), Verify::ReadBack, &mut device).unwrap();
     let lease = pool.lease(&Registry::new().open(TenantTag::new(1)), Pages::new(3)).unwrap();
-    let running = with_prompt(1, 9, vec![1, 2, 3, 4, 5, 6], 3).start(lease, vec![]);
+    let running = with_prompt(1, 9, vec![1, 2, 3, 4, 5, 6], 3).start(lease, vec![], 0);
     Bench { pool, running, frames: vec![] }
 }
 
@@ -159,14 +159,16 @@ fn a_preempted_sequence_goes_on_where_it_was() {
     bench.compute(1);
     bench.choose(1).unwrap();
     let Bench { mut pool, running, mut frames } = bench;
-    assert_eq!((running.own_pages(), running.preemptions()), (Pages::new(3), 0));
-    let waiting = running.preempt();
+    assert_eq!((running.own_pages(), running.preempted()), (Pages::new(3), Preempted::default()));
+    let once = Preempted { for_pages: 1, for_places: 0 };
+    let waiting = running.preempt(once);
     assert_eq!((waiting.known(), waiting.total()), (&[1, 2, 3, 4, 5, 6, 0, 1][..], Tokens::new(9)));
     let mut device = StampDevice::new(Pages::new(4), NonZeroU32::new(4).unwrap(), Tokens::new(64));
     pool.scrub(Pages::new(4), Verify::ReadBack, &mut device).unwrap();
     let lease = pool.lease(&Registry::new().open(TenantTag::new(1)), Pages::new(3)).unwrap();
-    let mut bench = Bench { pool, running: waiting.start(lease, vec![]), frames: vec![] };
+    let mut bench = Bench { pool, running: waiting.start(lease, vec![], 0), frames: vec![] };
     assert_eq!((bench.running.phase(), bench.running.left()), (Phase::Prefilling, 8));
+    assert_eq!(bench.running.preempted(), once);
     assert!(bench.compute(8));
     assert_eq!(bench.choose(2), Ok(Verdict::Ends(Ending::Completed(Finished::Length))));
     frames.extend(bench.frames);
@@ -186,7 +188,7 @@ fn who_was_answered_in_part_is_not_refused() {
         let mut bench = bench();
         bench.compute(6);
         bench.choose(0).unwrap();
-        let last = bench.running.preempt().turn_away(refusal);
+        let last = bench.running.preempt(Preempted::default()).turn_away(refusal);
         let expected = Ending::Failed(failed);
         assert!(matches!(&last, ToGateway::End(end) if end.ending == expected && end.completion == 1));
         assert_eq!(sequence_of(&last), 2);
