@@ -33,7 +33,7 @@ pub struct Policy {
 }
 
 /// Tokens that a request may span, beside what the model's window says.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum WindowCap {
     /// As much as the model's window.
     Inherit,

@@ -1,20 +1,46 @@
 //! What can go wrong with the store: the caller's input, the operator's files, the database.
 
 use std::io;
+use std::time::Duration;
 
 use crate::key::KeyId;
+use crate::level::ProjectId;
+use crate::scopes::TooManyEntries;
 use crate::share::BadShare;
 use crate::store::TenantId;
 
 /// Why the store did not do what it was asked. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A tenant has this name already.
-    #[error("a tenant of this name exists already")]
+    /// Another has this name already.
+    #[error("another has this name already")]
     NameTaken,
     /// No tenant has this id.
     #[error("no tenant has the id {0}")]
     NoSuchTenant(TenantId),
+    /// The tenant has no project of this id.
+    #[error("the tenant has no project with the id {0}")]
+    NoSuchProject(ProjectId),
+    /// The key has no future.
+    #[error("the key {0} is revoked or has expired: make another")]
+    KeyEnded(KeyId),
+    /// Two secrets would work side by side for too long.
+    #[error("an overlap of {} s is above the most that is allowed, {} s", asked.as_secs(), allowed.as_secs())]
+    OverlapTooLong {
+        /// Asked.
+        asked: Duration,
+        /// Allowed.
+        allowed: Duration,
+    },
+    /// A list of scopes is too long.
+    #[error("{0}")]
+    Scopes(#[from] TooManyEntries),
+    /// The address of the database cannot be read. It is not repeated: it may hold a password.
+    #[error("the address of the database cannot be read: postgres://user:password@host/database is expected")]
+    BadAddress,
+    /// The address is not one of PostgreSQL.
+    #[error("the address of the database begins neither with postgres:// nor with postgresql://")]
+    NotPostgres,
     /// No key has this id.
     #[error("no key has the id {0}")]
     NoSuchKey(KeyId),

@@ -85,21 +85,14 @@ impl Drop for Guard {
 mod tests {
     use std::num::NonZeroU32;
 
-    use isolation::tag::TenantTag;
     use policies::WindowCap;
-    use uuid::Uuid;
 
     use super::*;
     use crate::limits::{Concurrency, KeyLimits};
-    use crate::store::TenantId;
 
     fn principal(key: &str, concurrency: Concurrency) -> Principal {
-        Principal {
-            tenant: TenantId(Uuid::nil()),
-            key: KeyId::parse(key).unwrap(),
-            tag: TenantTag::new(1),
-            limits: KeyLimits { window_cap: WindowCap::Inherit, concurrency },
-        }
+        let limits = KeyLimits { window_cap: WindowCap::Inherit, concurrency };
+        Principal::of(KeyId::parse(key).unwrap(), limits)
     }
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! bh_live_3kTMd0ZyQ9aB_q7…43 characters…Xw1z9Kd2
-//! prefix  id: 12       secret: 43       crc: 6        base 62, 70 characters in all
+//! prefix  id: 12       secret: 43       crc: 6        base 62
 //! ```
-//! For secret scanners: `bh_live_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}`. The checksum (CRC-32 of all before it)
-//! turns away typos before any look-up and lets secret scanners match without false alarms; it protects
-//! nothing. The secret has 43 x log2(62) = 256.03 bits.
+//! For secret scanners: [`KEY_PATTERN`]. The checksum (CRC-32 of all before it) turns away typos before any look-up
+//! and lets secret scanners match without false alarms; it protects nothing. The secret has 43 x log2(62) = 256.03
+//! bits.
 
 use core::fmt;
 
@@ -17,10 +17,11 @@ use zeroize::Zeroizing;
 use crate::base62;
 use crate::secret::Secret;
 
-/// Characters of a key.
-pub const KEY_CHARS: usize = 70;
+/// Characters of the longest key.
+pub const KEY_CHARS_MAX: usize = 71;
+/// What a key looks like, as a regular expression for secret scanners.
+pub const KEY_PATTERN: &str = "bh_(live|test|admin|audit)_[0-9A-Za-z]{12}_[0-9A-Za-z]{49}";
 
-const PREFIX: &str = "bh_live_";
 const ID_CHARS: usize = 12;
 const SECRET_CHARS: usize = 43;
 
@@ -59,6 +60,48 @@ impl fmt::Debug for KeyId {
     }
 }
 
+/// What a key is for. A key of one kind cannot do what is another's.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum KeyKind {
+    /// Asks models.
+    Live,
+    /// Asks models, and is listed apart in usage.
+    Test,
+    /// Changes tenants, projects and keys, in the name of a person.
+    Admin,
+    /// Reads a tenant's part of the audit log.
+    Audit,
+}
+
+impl KeyKind {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Live, Self::Test, Self::Admin, Self::Audit];
+
+    /// As it stands in a key, in a listing and in the store.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Test => "test",
+            Self::Admin => "admin",
+            Self::Audit => "audit",
+        }
+    }
+
+    /// Reads a name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text)
+    }
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Live => "bh_live_",
+            Self::Test => "bh_test_",
+            Self::Admin => "bh_admin_",
+            Self::Audit => "bh_audit_",
+        }
+    }
+}
+
 /// What was presented is no key. It does not say why: whoever asks has no right to learn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("not an API key")]
@@ -75,6 +118,7 @@ pub struct NotAKey;
 /// let copy = key.clone();
 /// ```
 pub struct ApiKey {
+    kind: KeyKind,
     id: KeyId,
     secret: Zeroizing<[u8; SECRET_CHARS]>,
 }
@@ -84,12 +128,19 @@ impl ApiKey {
     ///
     /// # Errors
     /// The system has no randomness to give.
-    pub fn generate(random: &dyn SecureRandom) -> Result<Self, Unspecified> {
-        let id = KeyId(*base62::random(random)?);
-        Ok(Self { id, secret: base62::random(random)? })
+    pub fn generate(kind: KeyKind, random: &dyn SecureRandom) -> Result<Self, Unspecified> {
+        Self::another(kind, KeyId(*base62::random(random)?), random)
     }
 
-    /// Reads a key; looks at no more than [`KEY_CHARS`] bytes of `presented`.
+    /// Makes another secret for a key.
+    ///
+    /// # Errors
+    /// The system has no randomness to give.
+    pub(crate) fn another(kind: KeyKind, id: KeyId, random: &dyn SecureRandom) -> Result<Self, Unspecified> {
+        Ok(Self { kind, id, secret: base62::random(random)? })
+    }
+
+    /// Reads a key; looks at no more than [`KEY_CHARS_MAX`] bytes of `presented`.
     ///
     /// # Errors
     /// [`NotAKey`] for a wrong length, prefix, character or checksum.
@@ -98,15 +149,22 @@ impl ApiKey {
     }
 
     fn read(presented: &str) -> Option<Self> {
-        if presented.len() != KEY_CHARS {
+        if presented.len() > KEY_CHARS_MAX {
             return None;
         }
         let (rest, sum) = presented.as_bytes().split_last_chunk::<6>()?;
-        let (id, secret) = rest.strip_prefix(PREFIX.as_bytes())?.split_first_chunk::<ID_CHARS>()?;
+        let of_kind = |kind: KeyKind| Some((kind, rest.strip_prefix(kind.prefix().as_bytes())?));
+        let (kind, digits) = KeyKind::ALL.into_iter().find_map(of_kind)?;
+        let (id, secret) = digits.split_first_chunk::<ID_CHARS>()?;
         let secret: &[u8; SECRET_CHARS] = secret.strip_prefix(b"_")?.try_into().ok()?;
-        let digits = id.iter().chain(secret).all(|byte| base62::is_digit(*byte));
+        let are_digits = id.iter().chain(secret).all(|byte| base62::is_digit(*byte));
         let sum_holds = base62::decode_u32(sum)? == crc32fast::hash(rest);
-        (digits && sum_holds).then(|| Self { id: KeyId(*id), secret: Zeroizing::new(*secret) })
+        (are_digits && sum_holds).then(|| Self { kind, id: KeyId(*id), secret: Zeroizing::new(*secret) })
+    }
+
+    /// What it says it is for.
+    pub const fn kind(&self) -> KeyKind {
+        self.kind
     }
 
     /// The public part.
@@ -126,8 +184,8 @@ impl ApiKey {
     /// The whole key, to be shown once.
     pub fn reveal(&self) -> Secret<String> {
         // One allocation of the final size: growing would leave copies behind.
-        let mut text = String::with_capacity(KEY_CHARS);
-        text.push_str(PREFIX);
+        let mut text = String::with_capacity(KEY_CHARS_MAX);
+        text.push_str(self.kind.prefix());
         text.extend(self.id.0.iter().copied().map(char::from));
         text.push('_');
         text.extend(self.secret.iter().copied().map(char::from));

@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::key::KeyId;
@@ -59,8 +60,28 @@ impl Level {
 }
 
 /// A model's name, as `/v1/models` lists it: 1 to [`ModelName::BYTES_MAX`] bytes of printable ASCII.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ModelName(Arc<str>);
+
+/// A text is no [`ModelName`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a model's name has 1 to {} printable ASCII characters and no space", ModelName::BYTES_MAX)]
+pub struct BadModelName;
+
+impl TryFrom<String> for ModelName {
+    type Error = BadModelName;
+
+    fn try_from(text: String) -> Result<Self, BadModelName> {
+        Self::new(&text).ok_or(BadModelName)
+    }
+}
+
+impl From<ModelName> for String {
+    fn from(name: ModelName) -> Self {
+        name.as_str().to_owned()
+    }
+}
 
 impl ModelName {
     /// Bytes that a name may have.

@@ -26,22 +26,29 @@ mod level;
 mod limits;
 mod name;
 mod pepper;
+mod purpose;
+mod scopes;
 mod secret;
 mod share;
 mod store;
 mod time;
 
-pub use directory::{Directory, Follower, Health, NotAuthenticated, Principal};
+pub use directory::{
+    Administrator, AuditReader, Caller, Directory, Follower, Health, NotAuthenticated, Principal,
+};
 pub use error::StoreError;
 pub use inflight::{Guard, Inflight, TooMany};
-pub use key::{ApiKey, KEY_CHARS, KeyId, NotAKey};
+pub use key::{ApiKey, KEY_CHARS_MAX, KEY_PATTERN, KeyId, KeyKind, NotAKey};
 pub use level::{Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
 pub use pepper::{Pepper, PepperError};
+pub use purpose::{Mode, Purpose, Reach, Role};
+pub use scopes::{Allowed, AtMost, EndpointScope, SCOPE_ENTRIES_MAX, Scopes, TooManyEntries};
 pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
-    BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, Revision, Revoked, Snapshot, Store, TENANTS_MAX, Tenant, TenantId,
+    BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, OVERLAP_MAX, PROJECTS_MAX, Project, Revision, Revoked, Rotated,
+    SecretRecord, Standing, Store, TENANTS_MAX, Tenant, TenantId,
 };
 pub use time::UnixMillis;

@@ -9,7 +9,7 @@ use policies::WindowCap;
 use crate::time::UnixMillis;
 
 /// What a key may take.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct KeyLimits {
     /// Tokens that a request may span; it narrows the model's window and the policy's cap, and never widens
     /// them.
@@ -19,7 +19,7 @@ pub struct KeyLimits {
 }
 
 /// Requests in flight that a key may have.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Concurrency {
     /// As many as the policy's `concurrency_per_key`.
     Inherit,

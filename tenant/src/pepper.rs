@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn older_versions_still_check_and_unknown_ones_never_do() {
-        let key = ApiKey::generate(&SystemRandom::new()).unwrap();
+        let key = ApiKey::generate(crate::key::KeyKind::Live, &SystemRandom::new()).unwrap();
         let (one, two) = ("11".repeat(32), "22".repeat(32));
         let old = parse(&format!("{HEADER}\n1 {one}\n")).unwrap();
         let new = parse(&format!("{HEADER}\n1 {one}\n2 {two}\n")).unwrap();
@@ -276,7 +276,7 @@ mod tests {
         assert!(!new.verify(2, &key, &digest.tag));
         assert_eq!(new.digest(&key).version, 2);
         assert!(!old.verify(2, &key, &digest.tag), "the right tag under a version that does not exist");
-        let other = ApiKey::generate(&SystemRandom::new()).unwrap();
+        let other = ApiKey::generate(crate::key::KeyKind::Live, &SystemRandom::new()).unwrap();
         assert!(!old.verify(1, &other, &digest.tag));
     }
 

@@ -1,6 +1,6 @@
 //! Points in time, as the store keeps them. Time is always an argument: nothing here reads a clock.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since 1970-01-01 UTC. At most 2^63 - 1, which the store can hold.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -19,6 +19,11 @@ impl UnixMillis {
         Self(i64::try_from(millis).unwrap_or(i64::MAX))
     }
 
+    /// The moment this much later; the last there is, where that would be beyond it.
+    pub fn after(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(time.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// Milliseconds since 1970.
     pub const fn get(self) -> i64 {
         self.0
@@ -32,8 +37,6 @@ impl UnixMillis {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

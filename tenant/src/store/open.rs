@@ -1,20 +1,20 @@
-//! Opens the file: closed to others, migrated, and with the right pepper.
+//! Opens the database: migrated, and with the right pepper; a file is closed to others as well.
 
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{self, Path, PathBuf};
 use std::time::Duration;
 
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{ConnectOptions, SqlSafeStr};
+use sqlx::{AnyPool, AssertSqlSafe, ConnectOptions, Executor, SqlSafeStr};
 
 use crate::error::StoreError;
 use crate::pepper::Pepper;
-use crate::store::BUSY_MAX;
+use crate::secret::Secret;
+use crate::store::dialect::Dialect;
 
 /// Connections of one process: one may write while others read.
 const CONNECTIONS_MAX: u32 = 4;
@@ -24,28 +24,67 @@ const CONNECTION_WAIT_MAX: Duration = Duration::from_secs(10);
 const OPENER_WAIT_MAX: Duration = Duration::from_secs(10);
 const OPENER_PAUSE: Duration = Duration::from_millis(5);
 
-pub(super) async fn open(path: &Path, pepper: &Pepper) -> Result<SqlitePool, StoreError> {
+/// Said to SQLite on each connection. `FULL`: a commit is on disk when it returns; a key that was revoked stays revoked after a
+/// power cut. The time-out is [`crate::store::BUSY_MAX`].
+const SQLITE_SETTINGS: &str =
+    "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+     PRAGMA foreign_keys = ON;";
+/// Said to PostgreSQL on each connection: a statement that hangs is given up, as is the wait for another's change
+/// ([`crate::store::BUSY_MAX`]).
+const POSTGRES_SETTINGS: &str = "SET statement_timeout = '30s'; SET lock_timeout = '5s';
+     SET idle_in_transaction_session_timeout = '30s'; SET synchronous_commit = on;";
+
+pub(super) async fn open(path: &Path, pepper: &Pepper) -> Result<AnyPool, StoreError> {
     // Absolute: SQLite takes a relative `file:...` for an address with options.
     let path = path::absolute(path).map_err(StoreError::File)?;
     let lock = claim(&path).await.map_err(StoreError::File)?;
-    let options = SqliteConnectOptions::new()
-        .filename(&path)
-        .create_if_missing(false)
-        .journal_mode(SqliteJournalMode::Wal)
-        // Full: a commit is on disk when it returns; a key that was revoked stays revoked after a power cut.
-        .synchronous(SqliteSynchronous::Full)
-        .foreign_keys(true)
-        .busy_timeout(BUSY_MAX)
-        .disable_statement_logging();
-    let pool = SqlitePoolOptions::new()
-        .max_connections(CONNECTIONS_MAX)
-        .acquire_timeout(CONNECTION_WAIT_MAX)
-        .connect_with(options)
-        .await?;
-    migrations().run(&pool).await.map_err(|error| StoreError::Schema(Box::new(error)))?;
-    recognise(&pool, pepper).await?;
+    let pool = connect(&sqlite_url(&path), Dialect::Sqlite, pepper).await?;
     drop(lock);
     Ok(pool)
+}
+
+pub(super) async fn open_server(url: &Secret<String>, pepper: &Pepper) -> Result<AnyPool, StoreError> {
+    if !url.expose().starts_with("postgres://") && !url.expose().starts_with("postgresql://") {
+        return Err(StoreError::NotPostgres);
+    }
+    connect(url.expose(), Dialect::Postgres, pepper).await
+}
+
+async fn connect(url: &str, dialect: Dialect, pepper: &Pepper) -> Result<AnyPool, StoreError> {
+    // Each call but the first finds them installed.
+    sqlx::any::install_default_drivers();
+    // An address that cannot be read is not repeated: it holds a password.
+    let options: AnyConnectOptions = url.parse().map_err(|_| StoreError::BadAddress)?;
+    let options = options.disable_statement_logging();
+    let settings = match dialect {
+        Dialect::Sqlite => SQLITE_SETTINGS,
+        Dialect::Postgres => POSTGRES_SETTINGS,
+    };
+    let pool = AnyPoolOptions::new()
+        .max_connections(CONNECTIONS_MAX)
+        .acquire_timeout(CONNECTION_WAIT_MAX)
+        .after_connect(move |connection, _| {
+            Box::pin(async move { connection.execute(sqlx::raw_sql(settings)).await.map(|_| ()) })
+        })
+        .connect_with(options)
+        .await?;
+    migrations(dialect).run(&pool).await.map_err(|error| StoreError::Schema(Box::new(error)))?;
+    recognise(&pool, dialect, pepper).await?;
+    Ok(pool)
+}
+
+/// The address of a file, with all but letters, digits, `/` and `.` encoded.
+fn sqlite_url(path: &Path) -> String {
+    let mut url = String::from("sqlite://");
+    for byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-' | b'_') {
+            url.push(char::from(*byte));
+        } else {
+            // To write into a text does not fail.
+            write!(url, "%{byte:02X}").unwrap_or_default();
+        }
+    }
+    url
 }
 
 /// Makes the file when there is none, closes it to others, and takes the lock that one opener holds at a
@@ -77,20 +116,23 @@ fn closed_to_others(path: &Path) -> io::Result<File> {
 }
 
 /// Each is applied once, in its own transaction, and never edited afterwards: its checksum is in the store.
-fn migrations() -> Migrator {
+fn migrations(dialect: Dialect) -> Migrator {
     let all = [
         ("tenants and keys", include_str!("../../migrations/0001_tenants_and_keys.sql")),
         ("shares", include_str!("../../migrations/0002_shares.sql")),
+        ("projects and secrets", include_str!("../../migrations/0003_projects_and_secrets.sql")),
     ];
     let migration = |(version, (name, sql)): (i64, (&'static str, &'static str))| {
-        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+        // Ours alone: no word of anybody's is in it.
+        let sql = AssertSqlSafe(dialect.migration(sql).into_owned()).into_sql_str();
+        Migration::new(version, name.into(), MigrationType::Simple, sql, false)
     };
     Migrator::with_migrations((1..).zip(all).map(migration).collect())
 }
 
 /// Compares the pepper with the one that the store's digests were made with, and notes versions that are new.
-async fn recognise(pool: &SqlitePool, pepper: &Pepper) -> Result<(), StoreError> {
-    let mut change = pool.begin_with("BEGIN IMMEDIATE").await?;
+async fn recognise(pool: &AnyPool, dialect: Dialect, pepper: &Pepper) -> Result<(), StoreError> {
+    let mut change = pool.begin_with(dialect.begin_change()).await?;
     let noted: Vec<(i64, Vec<u8>)> =
         sqlx::query_as("SELECT version, fingerprint FROM peppers").fetch_all(&mut *change).await?;
     let ours: Vec<(i64, [u8; 32])> =
@@ -102,8 +144,8 @@ async fn recognise(pool: &SqlitePool, pepper: &Pepper) -> Result<(), StoreError>
         return Err(StoreError::WrongPepper);
     }
     for (version, fingerprint) in &ours {
-        sqlx::query("INSERT INTO peppers (version, fingerprint) VALUES (?, ?) ON CONFLICT DO NOTHING")
-            .bind(version)
+        sqlx::query("INSERT INTO peppers (version, fingerprint) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            .bind(*version)
             .bind(fingerprint.as_slice())
             .execute(&mut *change)
             .await?;

@@ -3,9 +3,16 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
 
-use sqlx::AssertSqlSafe;
+use policies::WindowCap;
+use sqlx::{AssertSqlSafe, Connection};
 
 use super::*;
+use crate::limits::{Concurrency, Expiry, KeyLimits};
+use crate::name::Name;
+use crate::purpose::{Mode, Purpose};
+use crate::scopes::Scopes;
+
+mod both;
 
 pub(crate) const NOW: i64 = 1_800_000_000_000;
 
@@ -13,208 +20,113 @@ pub(crate) fn at(millis: i64) -> UnixMillis {
     UnixMillis::new(millis).unwrap()
 }
 
-/// A folder with a pepper and a store in it.
+/// A pepper and a store, in a folder or on a server.
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) store: Store,
+    url: Option<Secret<String>>,
 }
 
 impl Bench {
-    pub(crate) async fn new() -> Self {
+    pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = open_in(folder.path()).await.unwrap();
-        Self { folder, store }
+        Self { folder, store, url: None }
+    }
+
+    /// A database of its own on the server that `./check` starts.
+    pub(crate) async fn postgres() -> Self {
+        let server = std::env::var("BULKHEAD_TEST_POSTGRES")
+            .expect("BULKHEAD_TEST_POSTGRES must name a PostgreSQL server, as ./check does");
+        sqlx::any::install_default_drivers();
+        let name = format!("test_{}", Uuid::now_v7().simple());
+        let mut admin = sqlx::AnyConnection::connect(&server).await.unwrap();
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(create).execute(&mut admin).await.unwrap();
+        let (address, _) = server.rsplit_once('/').unwrap();
+        let url = Secret::new(format!("{address}/{name}"));
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::connect(&url, pepper_in(folder.path())).await.unwrap();
+        Self { folder, store, url: Some(url) }
+    }
+
+    /// Another handle, as another process would have it.
+    pub(crate) async fn again(&self) -> Result<Store, StoreError> {
+        self.with(pepper_in(self.folder.path())).await
+    }
+
+    async fn with(&self, pepper: Pepper) -> Result<Store, StoreError> {
+        match &self.url {
+            Some(url) => Store::connect(url, pepper).await,
+            None => Store::open(&self.folder.path().join("tenants.db"), pepper).await,
+        }
     }
 
     /// What nobody of ours would do to a store.
     pub(crate) async fn by_hand(&self, sql: &str) -> Result<(), sqlx::Error> {
         sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&self.store.pool).await.map(|_| ())
     }
+
+    pub(crate) async fn tenant(&self, called: &str) -> Tenant {
+        self.store.create_tenant(name(called), at(NOW)).await.unwrap()
+    }
+
+    /// A live key of the tenant's first project that may do all.
+    pub(crate) async fn spec(&self, tenant: TenantId) -> KeySpec {
+        spec_in(&self.store, tenant).await
+    }
+
+    pub(crate) async fn key(&self, tenant: TenantId) -> (KeyRecord, Secret<String>) {
+        self.store.create_key(self.spec(tenant).await, at(NOW)).await.unwrap()
+    }
+
+    async fn keys(&self) -> usize {
+        self.store.changes(Revision::NONE).await.unwrap().keys.iter().filter(|key| !key.is_revoked).count()
+    }
+}
+
+/// Runs each of these on both databases.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {$(
+        mod $name {
+            use crate::store::tests::Bench;
+
+            #[tokio::test]
+            async fn sqlite() {
+                super::$name(Bench::sqlite().await).await;
+            }
+
+            #[tokio::test]
+            async fn postgres() {
+                super::$name(Bench::postgres().await).await;
+            }
+        }
+    )*};
+}
+pub(crate) use on_both;
+
+async fn spec_in(store: &Store, tenant: TenantId) -> KeySpec {
+    let project = store.find_project(tenant, Project::DEFAULT).await.unwrap().unwrap().id;
+    let purpose = Purpose::Service { tenant, project, mode: Mode::Live, scopes: Scopes::default() };
+    let limits = KeyLimits { window_cap: WindowCap::Inherit, concurrency: Concurrency::Inherit };
+    KeySpec { name: name("key"), purpose, limits, expires: Expiry::Never }
+}
+
+fn pepper_in(folder: &Path) -> Pepper {
+    Pepper::load_or_create(&folder.join("pepper.key")).unwrap()
 }
 
 pub(crate) async fn open_in(folder: &Path) -> Result<Store, StoreError> {
-    let pepper = Pepper::load_or_create(&folder.join("pepper.key")).unwrap();
-    Store::open(&folder.join("tenants.db"), pepper).await
+    Store::open(&folder.join("tenants.db"), pepper_in(folder)).await
 }
 
 pub(crate) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-pub(crate) fn plain_key() -> KeySpec {
-    let limits = KeyLimits { window_cap: WindowCap::Inherit, concurrency: Concurrency::Inherit };
-    KeySpec { name: name("key"), limits, expires: Expiry::Never }
-}
-
-#[tokio::test]
-async fn tenants_are_found_again_as_they_were_made() {
-    let bench = Bench::new().await;
-    let acme = bench.store.create_tenant(name("Acme 株式会社"), at(NOW)).await.unwrap();
-    let other = bench.store.create_tenant(name("Other"), at(NOW + 1)).await.unwrap();
-    assert_ne!(acme.tag, other.tag);
-    let reopened = open_in(bench.folder.path()).await.unwrap();
-    let listed = reopened.list_tenants().await.unwrap();
-    let seen: Vec<_> = listed.iter().map(|of| (of.id, of.name.as_str(), of.tag, of.created)).collect();
-    assert_eq!(
-        seen,
-        [(acme.id, "Acme 株式会社", acme.tag, at(NOW)), (other.id, "Other", other.tag, at(NOW + 1))],
-        "the oldest first"
-    );
-    assert_eq!(reopened.find_tenant("Other").await.unwrap().unwrap().id, other.id);
-    assert!(reopened.find_tenant("other").await.unwrap().is_none());
-    assert_eq!(TenantId::parse(&acme.id.to_string()), Some(acme.id));
-    assert_eq!(TenantId::parse("x"), None);
-}
-
-#[tokio::test]
-async fn a_name_is_taken_once_whoever_races() {
-    let bench = Bench::new().await;
-    let other_handle = open_in(bench.folder.path()).await.unwrap();
-    let mut racers = tokio::task::JoinSet::new();
-    for racer in 0..8 {
-        let store = if racer % 2 == 0 { bench.store.clone() } else { other_handle.clone() };
-        racers.spawn(async move { store.create_tenant(name("Acme"), at(NOW)).await });
-    }
-    let ends = racers.join_all().await;
-    assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 1);
-    assert_eq!(ends.iter().filter(|end| matches!(end, Err(StoreError::NameTaken))).count(), 7);
-}
-
-#[tokio::test]
-async fn a_key_is_listed_without_its_secret_and_nothing_stores_that() {
-    let bench = Bench::new().await;
-    let tenant = bench.store.create_tenant(name("Acme"), at(NOW)).await.unwrap();
-    let limits = KeyLimits {
-        window_cap: WindowCap::Tokens(NonZeroU32::new(2_048).unwrap()),
-        concurrency: Concurrency::AtMost(NonZeroU32::new(3).unwrap()),
-    };
-    let spec = KeySpec { name: name("ci"), limits, expires: Expiry::At(at(NOW + 1)) };
-    let (record, secret) = bench.store.create_key(tenant.id, spec, at(NOW)).await.unwrap();
-    let parsed = ApiKey::parse(secret.expose()).unwrap();
-    assert_eq!(parsed.id(), record.id);
-    let listed = bench.store.list_keys().await.unwrap();
-    assert_eq!(listed.len(), 1);
-    assert_eq!((listed[0].id, listed[0].tenant, listed[0].name.as_str()), (record.id, tenant.id, "ci"));
-    assert_eq!((listed[0].limits, listed[0].expires), (limits, Expiry::At(at(NOW + 1))));
-    assert_eq!((listed[0].created, listed[0].revoked), (at(NOW), None));
-
-    let needle = &secret.expose().as_bytes()[21..64];
-    assert!(!format!("{record:?}").contains("Acme") && !format!("{listed:?}").contains("ci"));
-    let mut searched = 0;
-    for file in fs::read_dir(bench.folder.path()).unwrap() {
-        let bytes = fs::read(file.unwrap().path()).unwrap();
-        searched += bytes.len();
-        assert!(!bytes.windows(needle.len()).any(|window| window == needle));
-    }
-    assert!(searched > 4_096, "the store's own files were searched");
-}
-
-#[tokio::test]
-async fn each_ceiling_of_a_key_is_exact() {
-    let bench = Bench::new().await;
-    let tenant = bench.store.create_tenant(name("Acme"), at(NOW)).await.unwrap().id;
-    let cap = |tokens| KeySpec {
-        limits: KeyLimits {
-            window_cap: WindowCap::Tokens(NonZeroU32::new(tokens).unwrap()),
-            concurrency: Concurrency::Inherit,
-        },
-        ..plain_key()
-    };
-    assert!(bench.store.create_key(tenant, cap(WINDOW_CAP_MAX), at(NOW)).await.is_ok());
-    let refused = bench.store.create_key(tenant, cap(WINDOW_CAP_MAX + 1), at(NOW)).await.err();
-    assert!(matches!(
-        refused,
-        Some(StoreError::WindowCapTooHigh { asked: 16_777_217, allowed: WINDOW_CAP_MAX })
-    ));
-    let at_once = |limit| KeySpec {
-        limits: KeyLimits {
-            window_cap: WindowCap::Inherit,
-            concurrency: Concurrency::AtMost(NonZeroU32::new(limit).unwrap()),
-        },
-        ..plain_key()
-    };
-    assert!(bench.store.create_key(tenant, at_once(4_096), at(NOW)).await.is_ok());
-    let refused = bench.store.create_key(tenant, at_once(4_097), at(NOW)).await.err();
-    assert!(matches!(refused, Some(StoreError::ConcurrencyTooHigh { asked: 4_097, allowed: 4_096 })));
-    let spec = KeySpec { expires: Expiry::At(at(NOW)), ..plain_key() };
-    assert!(matches!(bench.store.create_key(tenant, spec, at(NOW)).await, Err(StoreError::ExpiryPassed)));
-    assert_eq!(bench.store.list_keys().await.unwrap().len(), 2, "a refusal leaves nothing behind");
-}
-
-#[tokio::test]
-async fn what_is_not_there_is_said_to_be_not_there() {
-    let bench = Bench::new().await;
-    let nobody = new_tenant_id(at(NOW));
-    let refused = bench.store.create_key(nobody, plain_key(), at(NOW)).await.err();
-    assert!(matches!(refused, Some(StoreError::NoSuchTenant(id)) if id == nobody));
-    let unknown = KeyId::parse("aaaaaaaaaaaa").unwrap();
-    assert!(matches!(bench.store.revoke_key(unknown, at(NOW)).await, Err(StoreError::NoSuchKey(_))));
-}
-
-#[tokio::test]
-async fn to_revoke_twice_is_to_revoke_once() {
-    let bench = Bench::new().await;
-    let tenant = bench.store.create_tenant(name("Acme"), at(NOW)).await.unwrap().id;
-    let (record, _) = bench.store.create_key(tenant, plain_key(), at(NOW)).await.unwrap();
-    assert_eq!(bench.store.snapshot().await.unwrap().keys(), 1);
-    assert_eq!(bench.store.revoke_key(record.id, at(NOW + 5)).await.unwrap(), Revoked::Now);
-    assert_eq!(bench.store.revoke_key(record.id, at(NOW + 9)).await.unwrap(), Revoked::Before(at(NOW + 5)));
-    assert_eq!(bench.store.list_keys().await.unwrap()[0].revoked, Some(at(NOW + 5)));
-    assert_eq!(bench.store.snapshot().await.unwrap().keys(), 0);
-}
-
-#[tokio::test]
-async fn the_store_holds_as_many_as_it_may_and_no_more() {
-    let mut bench = Bench::new().await;
-    bench.store.room = Room { tenants: 2, keys: 2 };
-    let tenant = bench.store.create_tenant(name("a"), at(NOW)).await.unwrap().id;
-    bench.store.create_tenant(name("b"), at(NOW)).await.unwrap();
-    assert!(matches!(
-        bench.store.create_tenant(name("c"), at(NOW)).await,
-        Err(StoreError::Full { limit: 2 })
-    ));
-    for _ in 0..2 {
-        bench.store.create_key(tenant, plain_key(), at(NOW)).await.unwrap();
-    }
-    let refused = bench.store.create_key(tenant, plain_key(), at(NOW)).await.err();
-    assert!(matches!(refused, Some(StoreError::Full { limit: 2 })));
-    assert_eq!(bench.store.snapshot().await.unwrap().keys(), 2);
-    bench.store.room = Room { tenants: 2, keys: 1 };
-    assert!(matches!(bench.store.snapshot().await, Err(StoreError::Full { limit: 1 })));
-}
-
-#[tokio::test]
-async fn every_change_moves_the_revision_even_one_by_hand() {
-    let bench = Bench::new().await;
-    let mut last = bench.store.revision().await.unwrap();
-    let tenant = bench.store.create_tenant(name("Acme"), at(NOW)).await.unwrap().id;
-    let (record, _) = bench.store.create_key(tenant, plain_key(), at(NOW)).await.unwrap();
-    let before = bench.store.revision().await.unwrap();
-    assert!(before > last);
-    last = before;
-    assert_eq!(bench.store.revision().await.unwrap(), last, "reading moves nothing");
-    for sql in ["UPDATE keys SET window_cap = 7", "DELETE FROM keys", "DELETE FROM tenants"] {
-        bench.by_hand(sql).await.unwrap();
-        let now = bench.store.revision().await.unwrap();
-        assert!(now > last, "{sql}");
-        last = now;
-    }
-    assert!(matches!(bench.store.revoke_key(record.id, at(NOW)).await, Err(StoreError::NoSuchKey(_))));
-}
-
-#[tokio::test]
-async fn a_tag_outlives_its_tenant() {
-    let bench = Bench::new().await;
-    let tag = bench.store.create_tenant(name("Acme"), at(NOW)).await.unwrap().tag.get().cast_signed();
-    assert!(bench.by_hand("DELETE FROM tags").await.is_err(), "a tag in use cannot be forgotten");
-    bench.by_hand("DELETE FROM tenants").await.unwrap();
-    let taken = sqlx::query("INSERT INTO tags (tag) VALUES (?)").bind(tag).execute(&bench.store.pool).await;
-    assert!(taken.is_err());
-}
-
 #[tokio::test]
 async fn the_files_are_closed_to_others() {
-    let bench = Bench::new().await;
+    let bench = Bench::sqlite().await;
     bench.store.create_tenant(name("Acme"), at(NOW)).await.unwrap();
     let path = bench.folder.path().join("tenants.db");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
@@ -231,7 +143,7 @@ async fn the_files_are_closed_to_others() {
 
 #[tokio::test]
 async fn a_commit_is_synced_and_readers_never_block() {
-    let bench = Bench::new().await;
+    let bench = Bench::sqlite().await;
     for (pragma, expected) in
         [("PRAGMA synchronous", 2), ("PRAGMA foreign_keys", 1), ("PRAGMA busy_timeout", 5_000)]
     {
@@ -242,14 +154,14 @@ async fn a_commit_is_synced_and_readers_never_block() {
     assert_eq!(mode, "wal");
     let writing = bench.store.change().await.unwrap();
     assert!(bench.store.list_tenants().await.unwrap().is_empty());
-    assert_eq!(bench.store.snapshot().await.unwrap().keys(), 0);
+    assert_eq!(bench.keys().await, 0);
     drop(writing);
     bench.store.create_tenant(name("after a change given up"), at(NOW)).await.unwrap();
 }
 
 #[tokio::test]
 async fn closing_leaves_one_file() {
-    let bench = Bench::new().await;
+    let bench = Bench::sqlite().await;
     bench.store.create_tenant(name("Acme"), at(NOW)).await.unwrap();
     let wal = bench.folder.path().join("tenants.db-wal");
     assert!(wal.exists());
@@ -263,25 +175,6 @@ async fn closing_leaves_one_file() {
 }
 
 #[tokio::test]
-async fn another_pepper_is_refused() {
-    let bench = Bench::new().await;
-    let other = tempfile::tempdir().unwrap();
-    let pepper = Pepper::load_or_create(&other.path().join("pepper.key")).unwrap();
-    let opened = Store::open(&bench.folder.path().join("tenants.db"), pepper).await;
-    assert!(matches!(opened, Err(StoreError::WrongPepper)));
-    assert!(open_in(bench.folder.path()).await.is_ok(), "the right one still opens it");
-}
-
-#[tokio::test]
-async fn a_schema_that_is_newer_or_edited_is_refused() {
-    let bench = Bench::new().await;
-    bench.by_hand("UPDATE _sqlx_migrations SET checksum = x'00'").await.unwrap();
-    assert!(matches!(open_in(bench.folder.path()).await, Err(StoreError::Schema(_))));
-    bench.by_hand("UPDATE _sqlx_migrations SET version = 999 WHERE version = 1").await.unwrap();
-    assert!(matches!(open_in(bench.folder.path()).await, Err(StoreError::Schema(_))));
-}
-
-#[tokio::test]
 async fn what_is_no_store_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("tenants.db"), "x".repeat(8_192)).unwrap();
@@ -289,29 +182,6 @@ async fn what_is_no_store_is_refused() {
     let pepper = Pepper::load_or_create(&folder.path().join("pepper.key")).unwrap();
     let absent = Store::open(&folder.path().join("absent/tenants.db"), pepper).await;
     assert!(matches!(absent, Err(StoreError::File(_))));
-}
-
-#[tokio::test]
-async fn a_row_of_nobodys_making_is_refused_not_guessed_at() {
-    let bench = Bench::new().await;
-    let tenant = bench.store.create_tenant(name("Acme"), at(NOW)).await.unwrap().id;
-    bench.store.create_key(tenant, plain_key(), at(NOW)).await.unwrap();
-    assert!(bench.by_hand("UPDATE keys SET window_cap = 0").await.is_err(), "the schema itself refuses");
-    for (sql, damaged) in [
-        ("UPDATE keys SET window_cap = 99999999999", "window_cap"),
-        ("UPDATE keys SET window_cap = NULL, pepper_version = -1", "pepper_version"),
-        ("UPDATE keys SET pepper_version = 1, id = '!!!!!!!!!!!!'", "id"),
-    ] {
-        bench.by_hand(sql).await.unwrap();
-        let error = bench.store.snapshot().await.err().unwrap();
-        assert!(
-            matches!(error, StoreError::Damaged { table: "keys", column } if column == damaged),
-            "{error}"
-        );
-    }
-    bench.by_hand("UPDATE tenants SET name = ' Acme'").await.unwrap();
-    let error = bench.store.list_tenants().await.unwrap_err();
-    assert!(matches!(error, StoreError::Damaged { table: "tenants", column: "name" }));
 }
 
 /// Runs itself four times over, as four processes that open one folder at once: pepper, schema and rows must
@@ -327,7 +197,7 @@ fn processes_share_one_store() {
             for round in 0..10 {
                 let made = name(&format!("tenant {process} {round}"));
                 let tenant = store.create_tenant(made, at(NOW)).await.unwrap();
-                store.create_key(tenant.id, plain_key(), at(NOW)).await.unwrap();
+                store.create_key(spec_in(&store, tenant.id).await, at(NOW)).await.unwrap();
             }
         });
     }
@@ -349,38 +219,4 @@ fn processes_share_one_store() {
         assert_eq!((tenants.len(), store.list_keys().await.unwrap().len()), (40, 40));
         assert_eq!(tenants.iter().map(|tenant| tenant.tag).collect::<HashSet<_>>().len(), 40);
     });
-}
-
-#[tokio::test]
-async fn shares_are_kept_changed_and_followed() {
-    use crate::directory::Directory;
-    use crate::share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
-    let bench = Bench::new().await;
-    let acme = bench.store.create_tenant(name("acme"), at(NOW)).await.unwrap();
-    let other = bench.store.create_tenant(name("other"), at(NOW)).await.unwrap();
-    assert_eq!(acme.share, MemoryShare::default());
-    let directory = Directory::open(&bench.store).await.unwrap();
-    assert!(directory.shares().is_empty());
-
-    let weight = |weight| NonZeroU32::new(weight).unwrap();
-    let cap = MemoryCap::Tokens(weight(4096));
-    for share in [
-        MemoryShare { floor: 1024, cap, weight: weight(3) },
-        MemoryShare { floor: 0, cap: MemoryCap::Pool, weight: weight(WEIGHT_MAX) },
-    ] {
-        bench.store.set_share(acme.id, share).await.unwrap();
-        assert_eq!(bench.store.find_tenant("acme").await.unwrap().unwrap().share, share);
-        directory.refresh(&bench.store).await.unwrap();
-        assert_eq!(*directory.shares(), [TenantShare { tag: acme.tag, share }], "within one look");
-    }
-    assert_eq!(bench.store.find_tenant("other").await.unwrap().unwrap().share, other.share);
-
-    let above = MemoryShare { floor: 5000, cap, weight: weight(1) };
-    let refused = bench.store.set_share(acme.id, above).await.unwrap_err();
-    assert!(matches!(refused, StoreError::BadShare(BadShare::FloorAboveCap { floor: 5000, cap: 4096 })));
-    let heavy = MemoryShare { weight: weight(WEIGHT_MAX + 1), ..MemoryShare::default() };
-    assert!(matches!(bench.store.set_share(acme.id, heavy).await, Err(StoreError::BadShare(_))));
-    let nobody = TenantId(Uuid::nil());
-    let refused = bench.store.set_share(nobody, MemoryShare::default()).await;
-    assert!(matches!(refused, Err(StoreError::NoSuchTenant(_))));
 }

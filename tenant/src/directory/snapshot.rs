@@ -1,0 +1,166 @@
+//! All keys that work, in a shape that is cheap to read, to change in part, and to hold a million of.
+//!
+//! Keys lie in [`SHARDS`] shards by their id, sorted. A change copies the shards that it touches, a few hundred keys each, and
+//! shares all others with the snapshot before it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::error::StoreError;
+use crate::key::KeyId;
+use crate::limits::{Expiry, KeyLimits};
+use crate::purpose::Purpose;
+use crate::share::{MemoryShare, TenantShare};
+use crate::store::{Delta, Digested, KEYS_MAX, KeyEntry, Revision, TenantEntry, TenantId};
+
+/// Of a million keys, 244 lie in each.
+const SHARDS: usize = 4_096;
+
+/// All keys that are not revoked, as one moment saw them. Immutable.
+pub(crate) struct Snapshot {
+    revision: Revision,
+    shards: Vec<Arc<[Entry]>>,
+    tenants: Arc<HashMap<TenantId, TenantEntry>>,
+    /// Of tenants that have one; by tag.
+    shares: Arc<[TenantShare]>,
+    keys: usize,
+}
+
+/// One key.
+#[derive(Clone)]
+pub(crate) struct Entry {
+    pub(crate) id: KeyId,
+    /// The older one first; the second is none while the key is not rotated.
+    pub(crate) secrets: [Option<Digested>; 2],
+    pub(crate) expires: Expiry,
+    /// Shared by all keys that have the same.
+    pub(crate) terms: Arc<Terms>,
+}
+
+/// What a key is for, and what it may take.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Terms {
+    pub(crate) purpose: Purpose,
+    pub(crate) limits: KeyLimits,
+}
+
+impl Snapshot {
+    /// No keys, before the first revision.
+    pub(crate) fn empty() -> Self {
+        let none: Arc<[Entry]> = Arc::new([]);
+        Self {
+            revision: Revision::NONE,
+            shards: vec![none; SHARDS],
+            tenants: Arc::default(),
+            shares: Arc::new([]),
+            keys: 0,
+        }
+    }
+
+    /// This snapshot with what changed since.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] when there would be more keys than [`KEYS_MAX`].
+    pub(crate) fn with(&self, delta: Delta) -> Result<Self, StoreError> {
+        let Delta { revision, tenants, keys } = delta;
+        let (tenants, shares) = self.tenants_with(tenants);
+        let mut shards = self.shards.clone();
+        let mut known = HashSet::new();
+        for (place, keys) in by_shard(keys) {
+            let Some(shard) = shards.get_mut(place) else { continue };
+            *shard = merged(shard, keys, &mut known);
+        }
+        let keys = shards.iter().map(|shard| shard.len()).sum();
+        if u32::try_from(keys).map_or(true, |keys| keys > KEYS_MAX) {
+            return Err(StoreError::Full { limit: KEYS_MAX });
+        }
+        Ok(Self { revision, shards, tenants, shares, keys })
+    }
+
+    fn tenants_with(
+        &self,
+        changed: Vec<TenantEntry>,
+    ) -> (Arc<HashMap<TenantId, TenantEntry>>, Arc<[TenantShare]>) {
+        if changed.is_empty() {
+            return (Arc::clone(&self.tenants), Arc::clone(&self.shares));
+        }
+        let mut tenants = HashMap::clone(&self.tenants);
+        tenants.extend(changed.into_iter().map(|tenant| (tenant.id, tenant)));
+        let shared = tenants.values().filter(|tenant| tenant.share != MemoryShare::default());
+        let mut shares: Vec<_> =
+            shared.map(|tenant| TenantShare { tag: tenant.tag, share: tenant.share }).collect();
+        shares.sort_unstable_by_key(|share| share.tag);
+        (Arc::new(tenants), shares.into())
+    }
+
+    pub(crate) fn find(&self, id: KeyId) -> Option<&Entry> {
+        let shard = self.shards.get(shard_of(id))?;
+        let place = shard.binary_search_by(|entry| entry.id.cmp(&id)).ok()?;
+        shard.get(place)
+    }
+
+    pub(crate) fn tenant(&self, id: TenantId) -> Option<&TenantEntry> {
+        self.tenants.get(&id)
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    pub(crate) fn shares(&self) -> Arc<[TenantShare]> {
+        Arc::clone(&self.shares)
+    }
+
+    pub(crate) fn keys(&self) -> usize {
+        self.keys
+    }
+}
+
+fn shard_of(id: KeyId) -> usize {
+    let hash = usize::try_from(crc32fast::hash(id.bytes())).unwrap_or_default();
+    hash.checked_rem(SHARDS).unwrap_or_default()
+}
+
+fn by_shard(keys: Vec<KeyEntry>) -> HashMap<usize, Vec<KeyEntry>> {
+    let mut shards: HashMap<usize, Vec<KeyEntry>> = HashMap::new();
+    for key in keys {
+        shards.entry(shard_of(key.id)).or_default().push(key);
+    }
+    shards
+}
+
+/// The shard with `changed` in place of what it had under their ids. Terms that are alike are kept once.
+fn merged(shard: &[Entry], changed: Vec<KeyEntry>, known: &mut HashSet<Arc<Terms>>) -> Arc<[Entry]> {
+    let gone: HashSet<KeyId> = changed.iter().map(|key| key.id).collect();
+    let mut all: Vec<Entry> = shard.iter().filter(|entry| !gone.contains(&entry.id)).cloned().collect();
+    for KeyEntry { id, purpose, limits, expires, secrets, .. } in
+        changed.into_iter().filter(|key| !key.is_revoked)
+    {
+        let terms = Terms { purpose, limits };
+        let terms = match known.get(&terms) {
+            Some(terms) => Arc::clone(terms),
+            None => {
+                let terms = Arc::new(terms);
+                known.insert(Arc::clone(&terms));
+                terms
+            }
+        };
+        let mut secrets = secrets.into_iter();
+        all.push(Entry { id, secrets: [secrets.next(), secrets.next()], expires, terms });
+    }
+    all.sort_unstable_by_key(|entry| entry.id);
+    all.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_takes_little_memory() {
+        // Terms are shared; of a key that shares none, they are as much again.
+        let alone = size_of::<Entry>() + size_of::<Terms>() + 2 * size_of::<usize>();
+        assert!(size_of::<Entry>() <= 160, "{}", size_of::<Entry>());
+        assert!(alone <= 300, "{alone}");
+    }
+}

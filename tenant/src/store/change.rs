@@ -1,0 +1,52 @@
+//! A change of the store: one transaction, one revision.
+
+use sqlx::AnyPool;
+use sqlx::{Any, AnyConnection, Transaction};
+
+use crate::error::StoreError;
+use crate::store::dialect::Dialect;
+
+/// The channel on which PostgreSQL tells that something changed.
+pub(super) const CHANNEL: &str = "bulkhead_store";
+
+/// A change under way. Dropped, it has not happened.
+pub(super) struct Change {
+    transaction: Transaction<'static, Any>,
+    dialect: Dialect,
+    revision: i64,
+}
+
+impl Change {
+    /// Begins a change as the only writer, so that what it reads cannot move before it writes, and revisions are committed in
+    /// their order: a follower that has seen one has seen all before it.
+    pub(super) async fn begin(pool: &AnyPool, dialect: Dialect) -> Result<Self, StoreError> {
+        let mut transaction = pool.begin_with(dialect.begin_change()).await?;
+        let revision =
+            sqlx::query_scalar("UPDATE revision SET value = value + 1 WHERE one = 1 RETURNING value")
+                .fetch_one(&mut *transaction)
+                .await?;
+        Ok(Self { transaction, dialect, revision })
+    }
+
+    /// What this change writes into each row that it touches.
+    pub(super) const fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    /// Where its statements run.
+    pub(super) fn on(&mut self) -> &mut AnyConnection {
+        &mut self.transaction
+    }
+
+    /// Makes it so, and tells those who listen.
+    pub(super) async fn commit(mut self) -> Result<(), StoreError> {
+        match self.dialect {
+            Dialect::Sqlite => {}
+            Dialect::Postgres => {
+                // Delivered when the transaction is committed, and only then.
+                sqlx::query("SELECT pg_notify($1, '')").bind(CHANNEL).execute(&mut *self.transaction).await?;
+            }
+        }
+        Ok(self.transaction.commit().await?)
+    }
+}

@@ -1,0 +1,142 @@
+//! What changed since a revision: all that a directory must know of tenants and keys.
+
+use isolation::tag::TenantTag;
+use sqlx::any::AnyRow;
+use sqlx::{Any, Row, Transaction};
+
+use crate::error::StoreError;
+use crate::key::KeyId;
+use crate::limits::{Expiry, KeyLimits};
+use crate::purpose::Purpose;
+use crate::share::MemoryShare;
+use crate::store::{Revision, Standing, Store, TenantId, row};
+
+/// Keys read at once.
+const PAGE: i64 = 10_000;
+
+/// Tenants and keys that changed since a revision, as one moment saw them.
+pub(crate) struct Delta {
+    pub(crate) revision: Revision,
+    pub(crate) tenants: Vec<TenantEntry>,
+    pub(crate) keys: Vec<KeyEntry>,
+}
+
+/// What a directory must know of a tenant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct TenantEntry {
+    pub(crate) id: TenantId,
+    pub(crate) tag: TenantTag,
+    pub(crate) standing: Standing,
+    pub(crate) share: MemoryShare,
+}
+
+/// What a directory must know of a key.
+pub(crate) struct KeyEntry {
+    pub(crate) id: KeyId,
+    pub(crate) purpose: Purpose,
+    pub(crate) limits: KeyLimits,
+    pub(crate) expires: Expiry,
+    pub(crate) is_revoked: bool,
+    /// Two at most.
+    pub(crate) secrets: Vec<Digested>,
+}
+
+/// What the pepper made of a secret.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) struct Digested {
+    pub(crate) pepper_version: u32,
+    pub(crate) digest: [u8; 32],
+    pub(crate) ends: Expiry,
+}
+
+impl Store {
+    /// All that changed after `since`; from [`Revision::NONE`], all there is.
+    ///
+    /// # Errors
+    /// As the database reports; [`StoreError::Full`] when somebody else put more keys in than the bound allows.
+    pub(crate) async fn changes(&self, since: Revision) -> Result<Delta, StoreError> {
+        let mut look = self.pool.begin_with(self.dialect.begin_look()).await?;
+        let revision = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *look).await?;
+        let tenants = sqlx::query(
+            "SELECT id, tag, suspended_ms, floor, cap, weight
+             FROM tenants LEFT JOIN shares ON shares.tenant = tenants.id WHERE revision > $1",
+        )
+        .bind(since.0)
+        .fetch_all(&mut *look)
+        .await?;
+        let tenants = tenants.iter().map(TenantEntry::read).collect::<Result<_, _>>()?;
+        let keys = self.changed_keys(&mut look, since).await?;
+        Ok(Delta { revision: Revision(revision), tenants, keys })
+    }
+
+    async fn changed_keys(
+        &self,
+        look: &mut Transaction<'static, Any>,
+        since: Revision,
+    ) -> Result<Vec<KeyEntry>, StoreError> {
+        let mut keys: Vec<KeyEntry> = Vec::new();
+        loop {
+            let after = keys.last().map_or("", |last| last.id.as_str());
+            let rows = sqlx::query(
+                "SELECT k.id, k.kind, k.tenant, k.project, k.role, k.scopes, k.window_cap, k.concurrency, k.expires_ms,
+                        k.revoked_ms, s.pepper_version, s.digest, s.ends_ms
+                 FROM (SELECT * FROM api_keys WHERE revision > $1 AND id > $2 ORDER BY id LIMIT $3) k
+                 JOIN secrets s ON s.key = k.id ORDER BY k.id, s.serial",
+            )
+            .bind(since.0)
+            .bind(after)
+            .bind(PAGE)
+            .fetch_all(&mut **look)
+            .await?;
+            if rows.is_empty() {
+                return Ok(keys);
+            }
+            gather(&rows, &mut keys)?;
+            if u32::try_from(keys.len()).map_or(true, |held| held > self.room.keys) {
+                return Err(StoreError::Full { limit: self.room.keys });
+            }
+        }
+    }
+}
+
+/// Joins the rows of each key, which follow one another.
+fn gather(rows: &[AnyRow], keys: &mut Vec<KeyEntry>) -> Result<(), StoreError> {
+    for row in rows {
+        let (id, secret) = (row::key_id(row.try_get(0)?)?, Digested::read(row)?);
+        match keys.last_mut().filter(|last| last.id == id) {
+            Some(last) => last.secrets.push(secret),
+            None => keys.push(KeyEntry {
+                id,
+                purpose: row::purpose(row)?,
+                limits: row::limits(row.try_get(6)?, row.try_get(7)?)?,
+                expires: row::expiry(row.try_get(8)?, "api_keys", "expires_ms")?,
+                is_revoked: row.try_get::<Option<i64>, _>(9)?.is_some(),
+                secrets: vec![secret],
+            }),
+        }
+    }
+    Ok(())
+}
+
+impl TenantEntry {
+    fn read(row: &AnyRow) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: row::tenant_id(row.try_get(0)?, "tenants", "id")?,
+            tag: TenantTag::new(row.try_get::<i64, _>(1)?.cast_unsigned()),
+            standing: row::standing(row.try_get(2)?)?,
+            share: row::share(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?)?,
+        })
+    }
+}
+
+impl Digested {
+    fn read(row: &AnyRow) -> Result<Self, StoreError> {
+        let version: i64 = row.try_get(10)?;
+        let digest: &[u8] = row.try_get(11)?;
+        Ok(Self {
+            pepper_version: u32::try_from(version).map_err(|_| row::damaged("secrets", "pepper_version"))?,
+            digest: digest.try_into().map_err(|_| row::damaged("secrets", "digest"))?,
+            ends: row::expiry(row.try_get(12)?, "secrets", "ends_ms")?,
+        })
+    }
+}

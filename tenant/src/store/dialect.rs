@@ -1,0 +1,58 @@
+//! What differs between SQLite and PostgreSQL. All statements are the same text, with `$1` for arguments.
+
+use std::borrow::Cow;
+
+/// Which database a store lies in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+impl Dialect {
+    /// Begins a change. A change is the only writer from its first statement on: SQLite by this, PostgreSQL by the row of
+    /// the revision, which each change takes first.
+    pub(super) const fn begin_change(self) -> &'static str {
+        match self {
+            Self::Sqlite => "BEGIN IMMEDIATE",
+            Self::Postgres => "BEGIN",
+        }
+    }
+
+    /// Begins a look at one moment, over several statements.
+    pub(super) const fn begin_look(self) -> &'static str {
+        match self {
+            Self::Sqlite => "BEGIN",
+            Self::Postgres => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        }
+    }
+
+    /// A migration as this database reads it. They are written for SQLite, and use what both have but for these words.
+    pub(super) fn migration(self, sql: &'static str) -> Cow<'static, str> {
+        match self {
+            Self::Sqlite => Cow::Borrowed(sql),
+            Self::Postgres => Cow::Owned(
+                sql.lines()
+                    .filter(|line| !line.starts_with("CREATE TRIGGER") && !line.starts_with("DROP TRIGGER"))
+                    .map(|line| {
+                        let line = line.replace(" INTEGER", " BIGINT").replace(" BLOB", " BYTEA");
+                        line.replace(") STRICT;", ");") + "\n"
+                    })
+                    .collect(),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_migration_reads_the_same_but_for_types_and_triggers() {
+        let sql = "CREATE TABLE t (\n    a INTEGER PRIMARY KEY,\n    b BLOB\n) STRICT;\nCREATE TRIGGER x;\n-- INTEGERS\n";
+        assert_eq!(Dialect::Sqlite.migration(sql), sql);
+        let postgres = "CREATE TABLE t (\n    a BIGINT PRIMARY KEY,\n    b BYTEA\n);\n-- BIGINTS\n";
+        assert_eq!(Dialect::Postgres.migration(sql), postgres);
+    }
+}

@@ -1,0 +1,193 @@
+//! Tenants, and what they may hold of an engine's memory.
+
+use isolation::tag::TenantTag;
+use ring::rand::SecureRandom;
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use crate::error::StoreError;
+use crate::name::Name;
+use crate::share::{MemoryCap, MemoryShare};
+use crate::store::change::Change;
+use crate::store::{Store, TenantId, new_id, projects, room_for_one_more, row};
+use crate::time::UnixMillis;
+
+/// Draws of a tag. That even two of 100,000 tags meet has a chance of 1 in 10^9.
+const TAG_DRAWS_MAX: usize = 4;
+
+/// What [`Tenant::read`] reads.
+macro_rules! select {
+    ($which:literal) => {
+        concat!(
+            "SELECT id, name, tag, created_ms, suspended_ms, floor, cap, weight
+             FROM tenants LEFT JOIN shares ON shares.tenant = tenants.id ",
+            $which
+        )
+    };
+}
+
+/// A customer.
+#[derive(Clone, Debug)]
+pub struct Tenant {
+    /// Names it outside the engine.
+    pub id: TenantId,
+    /// What people call it; unique.
+    pub name: Name,
+    /// Names it inside the engine; 64 random bits, never given to another tenant.
+    pub tag: TenantTag,
+    /// When it was made.
+    pub created: UnixMillis,
+    /// Whether its keys work.
+    pub standing: Standing,
+    /// What it may hold of an engine's memory.
+    pub share: MemoryShare,
+}
+
+/// Whether a tenant's keys work.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// They do.
+    Active,
+    /// None does, since this moment.
+    Suspended(UnixMillis),
+}
+
+impl Tenant {
+    fn read(row: &AnyRow) -> Result<Self, StoreError> {
+        Ok(Self {
+            id: row::tenant_id(row.try_get(0)?, "tenants", "id")?,
+            name: row::name(row.try_get(1)?, "tenants")?,
+            tag: TenantTag::new(row.try_get::<i64, _>(2)?.cast_unsigned()),
+            created: row::millis(row.try_get(3)?, "tenants", "created_ms")?,
+            standing: row::standing(row.try_get(4)?)?,
+            share: row::share(row.try_get(5)?, row.try_get(6)?, row.try_get(7)?)?,
+        })
+    }
+}
+
+impl Store {
+    /// Makes a tenant with a fresh id, a tag that no tenant ever had, and a project `default`.
+    ///
+    /// # Errors
+    /// [`StoreError::NameTaken`], [`StoreError::Full`].
+    pub async fn create_tenant(&self, name: Name, now: UnixMillis) -> Result<Tenant, StoreError> {
+        let mut change = self.change().await?;
+        let held = sqlx::query_scalar("SELECT count(*) FROM tenants").fetch_one(change.on()).await?;
+        room_for_one_more(held, self.room.tenants)?;
+        let tag = self.draw_tag(&mut change).await?;
+        let (standing, share) = (Standing::Active, MemoryShare::default());
+        let tenant = Tenant { id: TenantId(new_id(now)), name, tag, created: now, standing, share };
+        let revision = change.revision();
+        let inserted = sqlx::query(
+            "INSERT INTO tenants (id, name, tag, created_ms, revision) VALUES ($1, $2, $3, $4, $5)",
+        )
+        .bind(tenant.id.bytes().as_slice())
+        .bind(tenant.name.as_str())
+        .bind(tenant.tag.get().cast_signed())
+        .bind(tenant.created.get())
+        .bind(revision)
+        .execute(change.on())
+        .await;
+        match inserted {
+            Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
+                return Err(StoreError::NameTaken);
+            }
+            Err(error) => return Err(error.into()),
+            Ok(_) => {}
+        }
+        projects::insert(&mut change, self.room.projects, tenant.id, projects::default_name()?, now).await?;
+        change.commit().await?;
+        Ok(tenant)
+    }
+
+    /// All tenants, the oldest first; at most [`crate::TENANTS_MAX`].
+    ///
+    /// # Errors
+    /// As the database reports.
+    pub async fn list_tenants(&self) -> Result<Vec<Tenant>, StoreError> {
+        let rows = sqlx::query(select!("ORDER BY id")).fetch_all(&self.pool).await?;
+        rows.iter().map(Tenant::read).collect()
+    }
+
+    /// The tenant of this name; none when there is none.
+    ///
+    /// # Errors
+    /// As the database reports.
+    pub async fn find_tenant(&self, name: &str) -> Result<Option<Tenant>, StoreError> {
+        let row = sqlx::query(select!("WHERE name = $1")).bind(name).fetch_optional(&self.pool).await?;
+        row.as_ref().map(Tenant::read).transpose()
+    }
+
+    /// Gives a tenant another share of the engine's memory. Whether all floors fit is the engine's to say, whose pool they
+    /// must fit in.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTenant`], [`StoreError::BadShare`].
+    pub async fn set_share(&self, tenant: TenantId, share: MemoryShare) -> Result<(), StoreError> {
+        let MemoryShare { floor, cap, weight } = share.checked()?;
+        let cap = match cap {
+            MemoryCap::Pool => None,
+            MemoryCap::Tokens(tokens) => Some(i64::from(tokens.get())),
+        };
+        let mut change = self.change().await?;
+        touch(&mut change, tenant).await?;
+        sqlx::query(
+            "INSERT INTO shares (tenant, floor, cap, weight) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (tenant) DO UPDATE SET floor = excluded.floor, cap = excluded.cap, weight = excluded.weight",
+        )
+        .bind(tenant.bytes().as_slice())
+        .bind(i64::from(floor))
+        .bind(cap)
+        .bind(i64::from(weight.get()))
+        .execute(change.on())
+        .await?;
+        change.commit().await
+    }
+
+    /// Lets no key of a tenant work from now on, or all those again that did. To do it again changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTenant`].
+    pub async fn set_standing(&self, tenant: TenantId, standing: Standing) -> Result<(), StoreError> {
+        let since = match standing {
+            Standing::Active => None,
+            Standing::Suspended(since) => Some(since.get()),
+        };
+        let mut change = self.change().await?;
+        touch(&mut change, tenant).await?;
+        // The first moment of a suspension stays.
+        sqlx::query("UPDATE tenants SET suspended_ms = CASE WHEN $1 IS NULL THEN NULL ELSE coalesce(suspended_ms, $1) END WHERE id = $2")
+            .bind(since)
+            .bind(tenant.bytes().as_slice())
+            .execute(change.on())
+            .await?;
+        change.commit().await
+    }
+
+    async fn draw_tag(&self, change: &mut Change) -> Result<TenantTag, StoreError> {
+        for _ in 0..TAG_DRAWS_MAX {
+            let mut bytes = [0; 8];
+            self.random.fill(&mut bytes).map_err(|_| StoreError::NoRandomness)?;
+            let tag = u64::from_ne_bytes(bytes);
+            let drawn = sqlx::query("INSERT INTO tags (tag) VALUES ($1) ON CONFLICT DO NOTHING")
+                .bind(tag.cast_signed())
+                .execute(change.on())
+                .await?;
+            if drawn.rows_affected() == 1 {
+                return Ok(TenantTag::new(tag));
+            }
+        }
+        Err(StoreError::NoRandomness)
+    }
+}
+
+/// Says that a tenant is changed.
+async fn touch(change: &mut Change, tenant: TenantId) -> Result<(), StoreError> {
+    let revision = change.revision();
+    let touched = sqlx::query("UPDATE tenants SET revision = $1 WHERE id = $2")
+        .bind(revision)
+        .bind(tenant.bytes().as_slice())
+        .execute(change.on())
+        .await?;
+    if touched.rows_affected() == 1 { Ok(()) } else { Err(StoreError::NoSuchTenant(tenant)) }
+}
