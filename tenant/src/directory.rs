@@ -10,11 +10,12 @@
 //! Architecture invariant: a store that fails changes nobody's answer; the snapshot grows old, and says how
 //! old.
 
+mod lag;
 mod snapshot;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use isolation::tag::TenantTag;
@@ -26,12 +27,16 @@ use crate::key::{ApiKey, KeyId, KeyKind};
 use crate::level::ProjectId;
 use crate::limits::{Expiry, KeyLimits};
 use crate::pepper::Pepper;
+use crate::presence::{Presence, Present};
 use crate::purpose::{Mode, Purpose, Reach, Role};
 use crate::scopes::Scopes;
 use crate::share::TenantShare;
 use crate::store::{Digested, Revision, Standing, Store, TenantId};
 use crate::time::UnixMillis;
+use lag::Lags;
 use snapshot::{Entry, Snapshot, Terms};
+
+pub use lag::RevocationLag;
 
 /// Who called. Only [`Directory::authenticate`] makes one.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -133,8 +138,11 @@ pub struct Directory {
     nobody: Digested,
     confirmed: Mutex<Instant>,
     failures: AtomicU32,
+    is_told: AtomicBool,
     /// One refresh at a time: an older snapshot never replaces a newer one.
     refreshing: tokio::sync::Mutex<()>,
+    present: Present,
+    lags: Lags,
 }
 
 /// How well a directory follows its store.
@@ -144,6 +152,8 @@ pub struct Health {
     pub age: Duration,
     /// Refreshes that failed since then.
     pub failures: u32,
+    /// Whether the store tells of its changes; else it is only looked at from time to time.
+    pub is_told: bool,
 }
 
 /// Keeps a directory fresh until it is dropped.
@@ -177,7 +187,10 @@ impl Directory {
             nobody,
             confirmed: Mutex::new(began),
             failures: AtomicU32::new(0),
+            is_told: AtomicBool::new(false),
             refreshing: tokio::sync::Mutex::new(()),
+            present: Present::default(),
+            lags: Lags::default(),
         })
     }
 
@@ -213,6 +226,21 @@ impl Directory {
         proven
     }
 
+    /// Notes that a request of this principal runs, so that it can be cut when the key does not work any more.
+    ///
+    /// # Errors
+    /// When it does not work already.
+    pub fn enter(&self, principal: &Principal) -> Result<Presence, NotAuthenticated> {
+        let presence = self.present.enter(principal.key);
+        // After the entry: a snapshot that comes now finds it.
+        if self.snapshot.load().works(principal.key) { Ok(presence) } else { Err(NotAuthenticated::Invalid) }
+    }
+
+    /// How long revocations took to arrive here.
+    pub fn revocation_lag(&self) -> RevocationLag {
+        self.lags.read()
+    }
+
     /// Asks the store whether anything changed, and takes it over. A refresh that fails leaves the snapshot
     /// as it is.
     ///
@@ -243,19 +271,34 @@ impl Directory {
         // A store that went back was restored from a copy: what is known of it is worth nothing.
         let known = if now > known.revision() { known } else { Arc::new(Snapshot::empty()) };
         let delta = store.changes(known.revision()).await?;
-        self.snapshot.store(Arc::new(known.with(delta)?));
+        let revoked: Vec<_> = delta.keys.iter().filter_map(|key| key.revoked).collect();
+        let snapshot = Arc::new(known.with(delta)?);
+        self.snapshot.store(Arc::clone(&snapshot));
+        // After the swap: who comes in between sees the new one.
+        for key in self.present.keys().into_iter().filter(|key| !snapshot.works(*key)) {
+            self.present.cut(key);
+        }
+        let now = UnixMillis::from_system(SystemTime::now());
+        for moment in revoked {
+            self.lags.count(Duration::from_millis(now.unsigned().saturating_sub(moment.unsigned())));
+        }
         Ok(())
     }
 
-    /// Refreshes once each `every`, on the runtime that this is called from. Failures show in
-    /// [`Directory::health`].
+    /// Refreshes when the store tells of a change, and once each `every`, on the runtime that this is called from. Failures show
+    /// in [`Directory::health`].
     pub fn follow(self: &Arc<Self>, store: Store, every: Duration) -> Follower {
         let directory = Arc::clone(self);
         Follower(tokio::spawn(async move {
             let mut beat = tokio::time::interval(every);
             beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            let mut watch = store.watch();
             loop {
-                beat.tick().await;
+                tokio::select! {
+                    _ = beat.tick() => {}
+                    () = watch.changed(&store) => {}
+                }
+                directory.is_told.store(watch.is_listening(), Ordering::Relaxed);
                 // A failure is counted where health can be asked for; there is nobody here to tell.
                 let _counted = directory.refresh(&store).await;
             }
@@ -268,6 +311,7 @@ impl Directory {
         Health {
             age: now.saturating_duration_since(confirmed),
             failures: self.failures.load(Ordering::Relaxed),
+            is_told: self.is_told.load(Ordering::Relaxed),
         }
     }
 

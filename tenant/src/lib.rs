@@ -26,6 +26,7 @@ mod level;
 mod limits;
 mod name;
 mod pepper;
+mod presence;
 mod purpose;
 mod scopes;
 mod secret;
@@ -35,6 +36,7 @@ mod time;
 
 pub use directory::{
     Administrator, AuditReader, Caller, Directory, Follower, Health, NotAuthenticated, Principal,
+    RevocationLag,
 };
 pub use error::StoreError;
 pub use inflight::{Guard, Inflight, TooMany};
@@ -43,6 +45,7 @@ pub use level::{Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
 pub use pepper::{Pepper, PepperError};
+pub use presence::Presence;
 pub use purpose::{Mode, Purpose, Reach, Role};
 pub use scopes::{Allowed, AtMost, EndpointScope, SCOPE_ENTRIES_MAX, Scopes, TooManyEntries};
 pub use secret::Secret;

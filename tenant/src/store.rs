@@ -13,6 +13,7 @@ mod open;
 mod projects;
 mod row;
 mod tenants;
+mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ pub const KEYS_MAX: u32 = 1_000_000;
 pub struct Store {
     pool: AnyPool,
     dialect: Dialect,
+    /// The server's, where there is one.
+    address: Option<Arc<Secret<String>>>,
     pepper: Arc<Pepper>,
     random: SystemRandom,
     room: Room,
@@ -70,7 +73,7 @@ impl Store {
     /// report.
     pub async fn open(path: &Path, pepper: Pepper) -> Result<Self, StoreError> {
         let pool = open::open(path, &pepper).await?;
-        Ok(Self::on(pool, Dialect::Sqlite, pepper))
+        Ok(Self::on(pool, Dialect::Sqlite, None, pepper))
     }
 
     /// Opens a PostgreSQL database, `postgres://user:password@host/database?sslmode=verify-full`, and brings its schema up to
@@ -78,14 +81,14 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::open`]; [`StoreError::BadAddress`] and [`StoreError::NotPostgres`] for what is no such address.
-    pub async fn connect(url: &Secret<String>, pepper: Pepper) -> Result<Self, StoreError> {
-        let pool = open::open_server(url, &pepper).await?;
-        Ok(Self::on(pool, Dialect::Postgres, pepper))
+    pub async fn connect(address: Secret<String>, pepper: Pepper) -> Result<Self, StoreError> {
+        let pool = open::open_server(&address, &pepper).await?;
+        Ok(Self::on(pool, Dialect::Postgres, Some(Arc::new(address)), pepper))
     }
 
-    fn on(pool: AnyPool, dialect: Dialect, pepper: Pepper) -> Self {
+    fn on(pool: AnyPool, dialect: Dialect, address: Option<Arc<Secret<String>>>, pepper: Pepper) -> Self {
         let room = Room { tenants: TENANTS_MAX, projects: PROJECTS_MAX, keys: KEYS_MAX };
-        Self { pool, dialect, pepper: Arc::new(pepper), random: SystemRandom::new(), room }
+        Self { pool, dialect, address, pepper: Arc::new(pepper), random: SystemRandom::new(), room }
     }
 
     /// A number that rises with each change, whoever made it.

@@ -11,7 +11,7 @@ use crate::key::KeyId;
 use crate::limits::{Expiry, KeyLimits};
 use crate::purpose::Purpose;
 use crate::share::{MemoryShare, TenantShare};
-use crate::store::{Delta, Digested, KEYS_MAX, KeyEntry, Revision, TenantEntry, TenantId};
+use crate::store::{Delta, Digested, KEYS_MAX, KeyEntry, Revision, Standing, TenantEntry, TenantId};
 
 /// Of a million keys, 244 lie in each.
 const SHARDS: usize = 4_096;
@@ -99,6 +99,14 @@ impl Snapshot {
         shard.get(place)
     }
 
+    /// Whether the key is one that is not revoked, of no tenant that is suspended.
+    pub(crate) fn works(&self, id: KeyId) -> bool {
+        self.find(id).is_some_and(|entry| match entry.terms.purpose.tenant() {
+            Some(tenant) => self.tenant(tenant).is_some_and(|tenant| tenant.standing == Standing::Active),
+            None => true,
+        })
+    }
+
     pub(crate) fn tenant(&self, id: TenantId) -> Option<&TenantEntry> {
         self.tenants.get(&id)
     }
@@ -134,7 +142,7 @@ fn merged(shard: &[Entry], changed: Vec<KeyEntry>, known: &mut HashSet<Arc<Terms
     let gone: HashSet<KeyId> = changed.iter().map(|key| key.id).collect();
     let mut all: Vec<Entry> = shard.iter().filter(|entry| !gone.contains(&entry.id)).cloned().collect();
     for KeyEntry { id, purpose, limits, expires, secrets, .. } in
-        changed.into_iter().filter(|key| !key.is_revoked)
+        changed.into_iter().filter(|key| key.revoked.is_none())
     {
         let terms = Terms { purpose, limits };
         let terms = match known.get(&terms) {

@@ -14,6 +14,7 @@ on_both!(
     a_store_that_went_back_is_read_anew,
     a_store_that_fails_changes_nobodys_answer,
     what_another_handle_does_is_followed,
+    what_runs_of_a_key_is_cut_when_it_is_revoked,
 );
 
 struct Door {
@@ -230,6 +231,49 @@ async fn what_another_handle_does_is_followed(bench: Bench) {
     other.create_key(door.spec().await, at(NOW)).await.unwrap();
     // One refresh may have been under way; after it, nobody looks any more.
     until(|| Arc::strong_count(&door.directory) == 1).await;
+}
+
+async fn what_runs_of_a_key_is_cut_when_it_is_revoked(bench: Bench) {
+    let door = Door::new(bench).await;
+    let (record, key) = door.key(door.spec().await).await;
+    let (kept, other) = door.key(door.spec().await).await;
+    let principal = |key: &str| match door.asks(key, 0) {
+        Ok(Caller::Service(principal)) => principal,
+        refused => panic!("{refused:?}"),
+    };
+    let (revoked, suspended) = (principal(&key), principal(&other));
+    let runs = [&revoked, &suspended].map(|of| door.directory.enter(of).unwrap());
+    door.bench.store.revoke_key(record.id, at(NOW)).await.unwrap();
+    door.refresh().await;
+    runs[0].cut().await;
+    assert_eq!(
+        door.directory.enter(&revoked).err(),
+        Some(NotAuthenticated::Invalid),
+        "who comes late is not let in"
+    );
+    assert_eq!(door.directory.present.keys(), [kept.id]);
+    let lag = door.directory.revocation_lag();
+    assert_eq!(lag.within[8], (None, 1), "one revocation was counted");
+    door.bench.store.set_standing(door.tenant.id, Standing::Suspended(at(NOW))).await.unwrap();
+    door.refresh().await;
+    runs[1].cut().await;
+    drop(runs);
+    assert_eq!(door.directory.present.keys(), []);
+}
+
+/// On PostgreSQL a change is told: nobody has to look.
+#[tokio::test]
+async fn a_change_is_told_at_once() {
+    let door = Door::new(Bench::postgres().await).await;
+    let (record, key) = door.key(door.spec().await).await;
+    let never = Duration::from_secs(86_400);
+    let _follower = door.directory.follow(door.bench.store.clone(), never);
+    // The first beat, and the first connection, are looks by themselves.
+    until(|| door.directory.health(Instant::now()).is_told).await;
+    let began = Instant::now();
+    door.bench.again().await.unwrap().revoke_key(record.id, at(NOW)).await.unwrap();
+    until(|| door.asks(&key, 0).is_err()).await;
+    println!("a revocation arrived after {:?}", began.elapsed());
 }
 
 /// Waits for `condition`; the test's own time-out ends a wait that is in vain.

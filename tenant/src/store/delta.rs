@@ -10,6 +10,7 @@ use crate::limits::{Expiry, KeyLimits};
 use crate::purpose::Purpose;
 use crate::share::MemoryShare;
 use crate::store::{Revision, Standing, Store, TenantId, row};
+use crate::time::UnixMillis;
 
 /// Keys read at once.
 const PAGE: i64 = 10_000;
@@ -36,7 +37,8 @@ pub(crate) struct KeyEntry {
     pub(crate) purpose: Purpose,
     pub(crate) limits: KeyLimits,
     pub(crate) expires: Expiry,
-    pub(crate) is_revoked: bool,
+    /// None while it is not revoked.
+    pub(crate) revoked: Option<UnixMillis>,
     /// Two at most.
     pub(crate) secrets: Vec<Digested>,
 }
@@ -110,7 +112,7 @@ fn gather(rows: &[AnyRow], keys: &mut Vec<KeyEntry>) -> Result<(), StoreError> {
                 purpose: row::purpose(row)?,
                 limits: row::limits(row.try_get(6)?, row.try_get(7)?)?,
                 expires: row::expiry(row.try_get(8)?, "api_keys", "expires_ms")?,
-                is_revoked: row.try_get::<Option<i64>, _>(9)?.is_some(),
+                revoked: row::maybe_millis(row.try_get(9)?, "api_keys", "revoked_ms")?,
                 secrets: vec![secret],
             }),
         }

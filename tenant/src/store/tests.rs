@@ -24,7 +24,7 @@ pub(crate) fn at(millis: i64) -> UnixMillis {
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) store: Store,
-    url: Option<Secret<String>>,
+    url: Option<String>,
 }
 
 impl Bench {
@@ -44,9 +44,9 @@ impl Bench {
         let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
         sqlx::raw_sql(create).execute(&mut admin).await.unwrap();
         let (address, _) = server.rsplit_once('/').unwrap();
-        let url = Secret::new(format!("{address}/{name}"));
+        let url = format!("{address}/{name}");
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::connect(&url, pepper_in(folder.path())).await.unwrap();
+        let store = Store::connect(Secret::new(url.clone()), pepper_in(folder.path())).await.unwrap();
         Self { folder, store, url: Some(url) }
     }
 
@@ -57,7 +57,7 @@ impl Bench {
 
     async fn with(&self, pepper: Pepper) -> Result<Store, StoreError> {
         match &self.url {
-            Some(url) => Store::connect(url, pepper).await,
+            Some(url) => Store::connect(Secret::new(url.clone()), pepper).await,
             None => Store::open(&self.folder.path().join("tenants.db"), pepper).await,
         }
     }
@@ -81,7 +81,14 @@ impl Bench {
     }
 
     async fn keys(&self) -> usize {
-        self.store.changes(Revision::NONE).await.unwrap().keys.iter().filter(|key| !key.is_revoked).count()
+        self.store
+            .changes(Revision::NONE)
+            .await
+            .unwrap()
+            .keys
+            .iter()
+            .filter(|key| key.revoked.is_none())
+            .count()
     }
 }
 
