@@ -20,8 +20,9 @@ use crate::exit::{Doing, Exit, Failure};
 use crate::shutdown::Signals;
 use crate::{audit, policy, present, tenants, wirekey};
 
-/// How often the keys are read again: how late a revoked one is refused.
-const KEYS_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked whether keys changed. On PostgreSQL a change is told at once, and this is for what was not told; of a file
+/// it is how late a revoked key is refused.
+const KEYS_EVERY: Duration = Duration::from_millis(250);
 
 /// What a gateway is put together from.
 pub(crate) struct Edge<'a> {

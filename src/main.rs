@@ -60,6 +60,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let data = DataDir::open(cli.common.data.as_deref())?;
             tenants::run_tenant(&data, command).await
         }),
+        Command::Project(command) => on_runtime(async move {
+            let data = DataDir::open(cli.common.data.as_deref())?;
+            tenants::run_project(&data, command).await
+        }),
         Command::Key(command) => on_runtime(async move {
             let data = DataDir::open(cli.common.data.as_deref())?;
             tenants::run_key(&data, command).await

@@ -268,6 +268,8 @@ pub enum Failure {
     ShuttingDown,
     /// The pool became too small for it while it waited for its pages.
     NoCapacity,
+    /// The key was revoked, or its tenant suspended, while it ran.
+    Revoked,
     /// Anything else of the gateway's own.
     Gateway,
 }

@@ -1,15 +1,25 @@
 //! The one place where an end becomes a status line, a code and a message.
 
+mod rules;
+
 use isolation::outcome::Failure;
 use wire::Refusal;
 
 use crate::openai::{BadRequest, ErrorBody, error_event, error_json};
+
+pub(crate) use rules::{CapOf, Count, Forbidden, OverCap, TooLong};
 
 /// Why a request got no answer, or no whole one. Each variant has its status here and nowhere else.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Denied {
     /// The key is unknown, malformed, expired or revoked; which, is not said.
     NotAuthenticated,
+    /// The key was revoked, or its tenant suspended, while the request ran.
+    Revoked,
+    /// The key works, and may not do this.
+    Forbidden(Forbidden),
+    /// The key may not send so long a prompt, or have so long an answer.
+    OverCap(OverCap),
     /// No such address.
     NoSuchPath,
     /// The address takes another method.
@@ -77,33 +87,12 @@ pub(crate) enum Denied {
     Internal,
 }
 
-/// The numbers of a request that does not fit.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct TooLong {
-    /// Tokens that the caller's request may span.
-    pub(crate) window: u32,
-    /// Tokens of the prompt, as far as they were counted.
-    pub(crate) prompt: Count,
-    /// Output tokens asked for.
-    pub(crate) output: u32,
-    /// The field that is to blame.
-    pub(crate) param: &'static str,
-}
-
-/// How many there are: tokens of a prompt, bytes of a body.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Count {
-    /// Just so many.
-    Exactly(usize),
-    /// Counting stopped here.
-    AtLeast(usize),
-}
-
 impl Denied {
     /// The status line's number.
     pub(crate) const fn status(&self) -> u16 {
         match self {
-            Self::NotAuthenticated => 401,
+            Self::NotAuthenticated | Self::Revoked => 401,
+            Self::Forbidden(_) => 403,
             Self::NoSuchPath | Self::NoSuchModel => 404,
             Self::Method { .. } => 405,
             Self::TooSlow { .. } => 408,
@@ -112,6 +101,7 @@ impl Denied {
             Self::Bad(_)
             | Self::BrokenBody
             | Self::TooLong(_)
+            | Self::OverCap(_)
             | Self::NoSuchToken { .. }
             | Self::EmptyPrompt { .. }
             | Self::NoChat { .. } => 400,
@@ -132,6 +122,9 @@ impl Denied {
             | Self::Draining
             | Self::Failed(Failure::ShuttingDown | Failure::NoCapacity) => Some(1),
             Self::NotAuthenticated
+            | Self::Revoked
+            | Self::Forbidden(_)
+            | Self::OverCap(_)
             | Self::NoSuchPath
             | Self::NoSuchModel
             | Self::Method { .. }
@@ -176,7 +169,15 @@ impl Denied {
 
     const fn code(&self) -> (&'static str, Option<&'static str>) {
         match self {
-            Self::NotAuthenticated => ("invalid_api_key", None),
+            Self::NotAuthenticated | Self::Revoked => ("invalid_api_key", None),
+            Self::Forbidden(Forbidden::Model) => ("permission_denied", Some("model")),
+            Self::Forbidden(_) => ("permission_denied", None),
+            Self::OverCap(OverCap { of: CapOf::Prompt, param, .. }) => {
+                ("prompt_limit_exceeded", Some(*param))
+            }
+            Self::OverCap(OverCap { of: CapOf::Output, param, .. }) => {
+                ("output_limit_exceeded", Some(*param))
+            }
             Self::NoSuchPath => ("not_found", None),
             Self::Method { .. } => ("method_not_allowed", None),
             Self::NoSuchModel => ("model_not_found", Some("model")),
@@ -202,6 +203,9 @@ impl Denied {
             Self::NotAuthenticated => {
                 "Incorrect API key provided. Send 'Authorization: Bearer <key>' with a key that is valid.".into()
             }
+            Self::Revoked => "The API key was revoked while this request was under way.".into(),
+            Self::Forbidden(forbidden) => forbidden.message(),
+            Self::OverCap(over) => over.message(),
             Self::NoSuchPath => "No such address; see GET /v1/models, POST /v1/chat/completions, POST /v1/completions.".into(),
             Self::Method { allow } => format!("This address takes {allow} only."),
             Self::NoSuchModel => {
@@ -237,22 +241,20 @@ impl Denied {
     }
 }
 
-impl TooLong {
-    fn message(&self) -> String {
-        let Self { window, output, .. } = self;
-        let (prompt, sum) = match self.prompt {
-            Count::Exactly(prompt) => {
-                let sum = u64::try_from(prompt).unwrap_or(u64::MAX).saturating_add((*output).into());
-                (format!("{prompt}"), format!("{sum}"))
-            }
-            Count::AtLeast(prompt) => {
-                let sum = u64::try_from(prompt).unwrap_or(u64::MAX).saturating_add((*output).into());
-                (format!("at least {prompt}"), format!("at least {sum}"))
-            }
-        };
-        format!(
-            "This model's maximum context length is {window} tokens. However, you requested {sum} tokens ({prompt} in the prompt, {output} for the output). Shorten the prompt or ask for fewer output tokens."
-        )
+impl Denied {
+    /// Which rule it was, for the header `x-bulkhead-reason`: the level, and what it bounds there. The code, where no rule of
+    /// anybody's is behind it.
+    pub(crate) const fn reason(&self) -> &'static str {
+        if let Self::Forbidden(forbidden) = self {
+            return forbidden.reason();
+        }
+        if let Self::OverCap(over) = self {
+            return over.reason();
+        }
+        if let Self::Concurrency { .. } = self {
+            return "key.concurrency";
+        }
+        self.code().0
     }
 }
 
@@ -317,6 +319,13 @@ mod tests {
     fn no_denial_is_a_success() {
         let all = [
             Denied::NotAuthenticated,
+            Denied::Revoked,
+            Denied::Forbidden(Forbidden::Suspended),
+            Denied::Forbidden(Forbidden::Endpoint(tenant::EndpointScope::Models)),
+            Denied::Forbidden(Forbidden::Model),
+            Denied::Forbidden(Forbidden::Address),
+            Denied::OverCap(OverCap { of: CapOf::Prompt, asked: 2, allowed: 1, param: "prompt" }),
+            Denied::OverCap(OverCap { of: CapOf::Output, asked: 2, allowed: 1, param: "max_tokens" }),
             Denied::NoSuchPath,
             Denied::Method { allow: "GET" },
             Denied::NoSuchModel,
@@ -342,22 +351,5 @@ mod tests {
             let body: serde_json::Value = serde_json::from_slice(&denied.json()).unwrap();
             assert!(body["error"]["code"].is_string() && body["error"]["message"].is_string(), "{body}");
         }
-    }
-
-    #[test]
-    fn too_long_says_what_was_asked_and_what_is_allowed() {
-        let denied = Denied::TooLong(TooLong {
-            window: 1024,
-            prompt: Count::Exactly(1000),
-            output: 30,
-            param: "messages",
-        });
-        let body: serde_json::Value = serde_json::from_slice(&denied.json()).unwrap();
-        let message = body["error"]["message"].as_str().unwrap();
-        for number in ["1024", "1030", "1000", "30"] {
-            assert!(message.contains(number), "{message}");
-        }
-        assert_eq!(body["error"]["code"], "context_length_exceeded");
-        assert_eq!(body["error"]["param"], "messages");
     }
 }

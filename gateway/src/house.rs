@@ -11,12 +11,12 @@ use bytes::Bytes;
 use model::ModelText;
 use policies::{InForce, Policy, Source, Version};
 use ring::rand::{SecureRandom, SystemRandom};
-use tenant::{Directory, Inflight, Principal, UnixMillis};
+use tenant::{Caller, Directory, Inflight, NotAuthenticated, Presence, Principal, UnixMillis};
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
 use wire::{Alarm, WireKey};
 
-use crate::answer::Denied;
+use crate::answer::{Denied, Forbidden};
 use crate::edge::{Listener, Role};
 use crate::engines::{record_alarms, record_engines};
 use crate::flow::{self, Client, Prepared};
@@ -205,10 +205,15 @@ impl House {
 
     pub(crate) fn authenticate(&self, presented: &str) -> Result<Principal, Denied> {
         let now = UnixMillis::from_system(SystemTime::now());
-        self.directory.authenticate(presented, now).map_err(|_| {
-            Meter::add(&self.meter.not_authenticated);
-            Denied::NotAuthenticated
-        })
+        match self.directory.authenticate(presented, now) {
+            Ok(Caller::Service(principal)) => Ok(principal),
+            Err(NotAuthenticated::Suspended) => Err(Denied::Forbidden(Forbidden::Suspended)),
+            // A person's key asks no models, and is not known here.
+            Ok(Caller::Person(_) | Caller::Auditor(_)) | Err(NotAuthenticated::Invalid) => {
+                Meter::add(&self.meter.not_authenticated);
+                Err(Denied::NotAuthenticated)
+            }
+        }
     }
 
     pub(crate) fn ledger(
@@ -240,10 +245,13 @@ impl House {
         let engine = self.link.engine().ok_or(Denied::NoEngine)?;
         let window = self.window(principal, &engine);
         let entry = ModelEntry { id: self.model.name.clone(), created: self.started, window };
+        let is_allowed = principal.scopes().allows_model(&entry.id);
         match name {
-            None => Ok(models_json(&[entry])),
-            Some(name) if name == entry.id => Ok(model_json(&entry)),
-            Some(_) => Err(Denied::NoSuchModel),
+            None if is_allowed => Ok(models_json(&[entry])),
+            None => Ok(models_json(&[])),
+            Some(name) if name != entry.id => Err(Denied::NoSuchModel),
+            Some(_) if is_allowed => Ok(model_json(&entry)),
+            Some(_) => Err(Denied::Forbidden(Forbidden::Model)),
         }
     }
 
@@ -260,9 +268,13 @@ impl House {
             Ok(guard) => guard,
             Err(too_many) => return Err((Denied::Concurrency { limit: too_many.limit }, Some(ledger))),
         };
+        let presence = match self.directory.enter(&principal) {
+            Ok(presence) => presence,
+            Err(_) => return Err((Denied::NotAuthenticated, Some(ledger))),
+        };
         match self.admit(endpoint, body, &principal).await {
             Ok((engine, window, prepared, seed)) => {
-                let run = self.run_of(&principal, &prepared, engine, (window, seed));
+                let run = self.run_of(&principal, presence, &prepared, engine, (window, seed));
                 flow::serve(run, prepared, ledger, client).await
             }
             Err(denied) => Err((denied, Some(ledger))),
@@ -293,12 +305,13 @@ impl House {
             let work = move || flow::prepare(endpoint, &body, &house.policy, &house.model, (window, nonce));
             tokio::task::spawn_blocking(work).await.map_err(|_| Denied::Internal)??
         };
-        Ok((engine, window, prepared, u64::from_le_bytes(seed)))
+        Ok((engine, window, prepared.within(principal.scopes())?, u64::from_le_bytes(seed)))
     }
 
     fn run_of(
         &self,
         principal: &Principal,
+        presence: Presence,
         prepared: &Prepared,
         engine: Engine,
         (window, seed): (u32, u64),
@@ -329,6 +342,7 @@ impl House {
             seed,
             shape,
             cut: self.cut.subscribe(),
+            presence,
         }
     }
 }

@@ -260,7 +260,12 @@ fn ended_by(denied: &Denied) -> Outcome {
     };
     match denied {
         Denied::NoSuchPath | Denied::NoSuchModel | Denied::Method { .. } => rejected(Reason::NotFound, None),
-        Denied::NotAuthenticated => rejected(Reason::Forbidden, None),
+        Denied::Revoked => Outcome::Failed { failure: audit::Failure::Revoked },
+        Denied::NotAuthenticated | Denied::Forbidden(_) => rejected(Reason::Forbidden, None),
+        Denied::OverCap(over) => {
+            let bound = Bound { asked: over.asked.into(), allowed: over.allowed.into() };
+            rejected(Reason::TooLong, Some(bound))
+        }
         Denied::Bad(_) | Denied::NotJson | Denied::BrokenBody | Denied::NoChat { .. } => {
             rejected(Reason::Malformed, None)
         }

@@ -19,7 +19,10 @@ use isolation::units::{Pages, Tokens};
 use model::ModelText;
 use policies::{PolicyStore, WindowCap};
 use serde_json::{Value, json};
-use tenant::{Concurrency, Directory, Expiry, KeyLimits, KeySpec, Name, Pepper, Store, UnixMillis};
+use tenant::{
+    Concurrency, Directory, Expiry, KeyLimits, KeySpec, Mode, Name, Pepper, Project, Purpose, Scopes, Store,
+    UnixMillis,
+};
 use tokio::sync::oneshot;
 use wire::WireKey;
 
@@ -56,8 +59,11 @@ async fn serve_gateway(folder: &Path) -> Running {
     let now = UnixMillis::from_system(SystemTime::now());
     let tenant = store.create_tenant(Name::new("acme").unwrap(), now).await.unwrap();
     let limits = KeyLimits { window_cap: WindowCap::Inherit, concurrency: Concurrency::Inherit };
-    let spec = KeySpec { name: Name::new("key").unwrap(), limits, expires: Expiry::Never };
-    let (_, key) = store.create_key(tenant.id, spec, now).await.unwrap();
+    let project = store.find_project(tenant.id, Project::DEFAULT).await.unwrap().unwrap().id;
+    let scopes = Scopes::default();
+    let purpose = Purpose::Service { tenant: tenant.id, project, mode: Mode::Live, scopes };
+    let spec = KeySpec { name: Name::new("key").unwrap(), purpose, limits, expires: Expiry::Never };
+    let (_, key) = store.create_key(spec, now).await.unwrap();
     let config = GatewayConfig {
         listen: "127.0.0.1:0".parse().unwrap(),
         admin: "127.0.0.1:0".parse().unwrap(),

@@ -13,7 +13,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub(crate) use bench::{BenchCommand, PrefixAuditArgs};
 pub(crate) use server::{EngineArgs, EngineSize, GatewayArgs, Listeners, ServeArgs, UpArgs};
 pub(crate) use store::{
-    AuditCommand, KeyCommand, KeyCreate, ModelCommand, PolicyCommand, ShareArgs, TenantCommand,
+    AuditCommand, KeyCommand, KeyCreate, KeyFor, ModelCommand, PolicyCommand, ProjectCommand, ScopeArgs,
+    ShareArgs, TenantCommand,
 };
 
 const AFTER_HELP: &str = "\
@@ -96,10 +97,13 @@ pub(crate) enum Command {
     /// Fetch models, and see what is here
     #[command(subcommand)]
     Model(ModelCommand),
-    /// Make and list tenants
+    /// Make, list and suspend tenants
     #[command(subcommand)]
     Tenant(TenantCommand),
-    /// Make, list and revoke API keys
+    /// Make and list the projects of a tenant
+    #[command(subcommand)]
+    Project(ProjectCommand),
+    /// Make, list, rotate and revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
     /// Check limits before a server obeys them

@@ -159,6 +159,11 @@ impl Scopes {
         self.endpoints.has(|allowed| *allowed == endpoint)
     }
 
+    /// Whether the key may be used from anywhere, also from an address that is not known.
+    pub const fn allows_any_address(&self) -> bool {
+        self.addresses.is_all()
+    }
+
     /// Whether the key may be used from this address. An IPv4 address that is written as IPv6 counts as IPv4.
     pub fn allows_address(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -46,6 +46,7 @@ impl Downstream<'_> {
         let mut head = self.head(denied.status(), "application/json")?;
         let mut add = |name: &'static str, value: String| head.insert_header(name, value).map_err(|_| Gone);
         add("content-length", body.len().to_string())?;
+        add("x-bulkhead-reason", denied.reason().to_owned())?;
         if let Some(seconds) = denied.retry_after_s() {
             add("retry-after", seconds.to_string())?;
         }

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
 use pingora::apps::HttpServerApp;
-use pingora::protocols::Stream;
 use pingora::protocols::http::ServerSession;
+use pingora::protocols::{GetSocketDigest, SocketDigest, Stream};
 use pingora::proxy::{HttpProxy, http_proxy};
 use pingora::server::configuration::ServerConf;
 use tokio::io::AsyncWriteExt;
@@ -138,7 +139,10 @@ async fn talk(
 ) {
     // Events are small and must go out as they come.
     let _best_effort = stream.set_nodelay(true);
-    let stream: pingora::protocols::l4::stream::Stream = stream.into();
+    // Without it Pingora does not know who is at the other end.
+    let socket = SocketDigest::from_raw_fd(stream.as_raw_fd());
+    let mut stream: pingora::protocols::l4::stream::Stream = stream.into();
+    stream.set_socket_digest(socket);
     let mut stream: Stream = Box::new(stream);
     let mut settings = None;
     let bounds = HeadBounds {

@@ -8,10 +8,11 @@ use http::Method;
 use pingora::proxy::{ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorType, Result};
+use tenant::{EndpointScope, Principal};
 
 use super::body;
 use super::client::Downstream;
-use crate::answer::Denied;
+use crate::answer::{Denied, Forbidden};
 use crate::fault::{Fault, seeded};
 use crate::house::House;
 use crate::openai::Endpoint;
@@ -130,14 +131,32 @@ impl Phases {
         if method.as_str() == allow { Ok(route) } else { Err(Denied::Method { allow }) }
     }
 
+    /// Who calls, if they may call this from where they are.
+    fn authenticate(
+        &self,
+        session: &Session,
+        scope: EndpointScope,
+    ) -> std::result::Result<Principal, Denied> {
+        let principal = self.house.authenticate(bearer(session))?;
+        let (scopes, from) =
+            (principal.scopes(), session.client_addr().and_then(|address| address.as_inet()));
+        let is_from_there = from.is_some_and(|from| scopes.allows_address(from.ip()));
+        if !is_from_there && !scopes.allows_any_address() {
+            return Err(Denied::Forbidden(Forbidden::Address));
+        }
+        if !scopes.allows_endpoint(scope) {
+            return Err(Denied::Forbidden(Forbidden::Endpoint(scope)));
+        }
+        Ok(principal)
+    }
+
     async fn models(
         &self,
         client: &mut Downstream<'_>,
         name: Option<&str>,
     ) -> std::result::Result<(), crate::flow::Gone> {
         let answer = self
-            .house
-            .authenticate(bearer(client.session))
+            .authenticate(client.session, EndpointScope::Models)
             .and_then(|principal| self.house.models(&principal, name));
         match answer {
             Ok(body) => client.plain(200, "application/json", body).await,
@@ -150,7 +169,11 @@ impl Phases {
         client: &mut Downstream<'_>,
         endpoint: Endpoint,
     ) -> std::result::Result<(), crate::flow::Gone> {
-        let principal = match self.house.authenticate(bearer(client.session)) {
+        let scope = match endpoint {
+            Endpoint::Chat => EndpointScope::ChatCompletions,
+            Endpoint::Completions => EndpointScope::Completions,
+        };
+        let principal = match self.authenticate(client.session, scope) {
             Ok(principal) => principal,
             Err(denied) => return client.deny(&denied).await,
         };

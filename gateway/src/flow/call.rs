@@ -33,6 +33,8 @@ pub(crate) struct Run {
     pub(crate) shape: Shape,
     /// Turns true when running requests must end.
     pub(crate) cut: tokio::sync::watch::Receiver<bool>,
+    /// Says when the key does not work any more.
+    pub(crate) presence: tenant::Presence,
 }
 
 /// How a request ended that did not end well.
@@ -225,6 +227,7 @@ impl<'a> Answer<'a> {
             },
             () = self.client.gone() => Err(Broken::Gone),
             () = told(&mut self.cut) => Err(Denied::Failed(Failure::ShuttingDown).into()),
+            () = self.run.presence.cut() => Err(Denied::Revoked.into()),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use model::{GenerationPrompt, ModelText, Nonce, Segment, TemplateError};
 use policies::Policy;
+use tenant::Scopes;
 
-use crate::answer::{Count, Denied, TooLong};
+use crate::answer::{CapOf, Count, Denied, Forbidden, OverCap, TooLong};
 use crate::fault::{Fault, seeded};
 use crate::openai::{Call, Endpoint, Prompt, parse};
 
@@ -14,6 +15,31 @@ pub(crate) struct Prepared {
     pub(crate) prompts: Vec<Vec<u32>>,
     /// Output tokens of each sequence, at most.
     pub(crate) output: u32,
+}
+
+impl Prepared {
+    /// This, if a key of these scopes may send it. An answer whose length is not said is no longer than the key allows.
+    ///
+    /// # Errors
+    /// What it may not.
+    pub(crate) fn within(self, scopes: &Scopes) -> Result<Self, Denied> {
+        if !scopes.allows_model(&self.call.model) {
+            return Err(Denied::Forbidden(Forbidden::Model));
+        }
+        let longest = self.prompts.iter().map(Vec::len).max().unwrap_or(0);
+        let asked = u32::try_from(longest).unwrap_or(u32::MAX);
+        let allowed = scopes.prompt_max.narrow(u32::MAX);
+        if asked > allowed {
+            let param = self.call.endpoint.prompt_field();
+            return Err(Denied::OverCap(OverCap { of: CapOf::Prompt, asked, allowed, param }));
+        }
+        let output = scopes.output_max.narrow(self.output);
+        if output < self.output && self.call.max_tokens.is_some() {
+            let (asked, param) = (self.output, self.call.max_tokens_field);
+            return Err(Denied::OverCap(OverCap { of: CapOf::Output, asked, allowed: output, param }));
+        }
+        Ok(Self { output, ..self })
+    }
 }
 
 /// Parses, renders and counts.

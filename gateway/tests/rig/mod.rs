@@ -7,7 +7,10 @@ use std::time::{Duration, SystemTime};
 use audit::AuditLog;
 use gateway::{Gateway, GatewayConfig, Parts};
 use model::ModelText;
-use tenant::{Concurrency, Directory, Expiry, KeyLimits, KeySpec, Name, Pepper, Store, UnixMillis};
+use tenant::{
+    Concurrency, Directory, Expiry, KeyId, KeyLimits, KeySpec, Mode, Name, Pepper, Project, ProjectId,
+    Purpose, Scopes, Store, TenantId, UnixMillis,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -45,6 +48,8 @@ pub enum Lie {
     DiesLater,
     Refuses,
     Silent,
+    /// Proves and says tokens, and then nothing more.
+    Stalls,
 }
 
 pub struct Answer {
@@ -64,6 +69,8 @@ pub struct Rig {
     admin: std::net::SocketAddr,
     /// Of two tenants.
     keys: [String; 2],
+    pub store: Store,
+    _follower: tenant::Follower,
     cancelled: watch::Receiver<u32>,
     folder: tempfile::TempDir,
     _shutdown: tokio::sync::oneshot::Sender<()>,
@@ -101,6 +108,7 @@ impl Rig {
             wire_key: WireKey::new([7; 32]),
             policy,
         };
+        let follower = directory.follow(store.clone(), Duration::from_millis(10));
         let gateway =
             Gateway::bind(config, Parts { directory, model, audit: Arc::new(audit) }).await.unwrap();
         let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());
@@ -108,7 +116,8 @@ impl Rig {
         tokio::spawn(gateway.run(async {
             let _dropped = told.await;
         }));
-        let rig = Self { listen, admin, keys, cancelled, folder, _shutdown: shutdown };
+        let rig =
+            Self { listen, admin, keys, store, _follower: follower, cancelled, folder, _shutdown: shutdown };
         rig.ready().await;
         rig
     }
@@ -132,9 +141,14 @@ impl Rig {
     }
 
     /// A request of one of the two tenants, with its key and the model put in.
-    pub fn text_of(&self, tenant: usize, path: &str, headers: &str, mut body: serde_json::Value) -> String {
+    pub fn text_of(&self, tenant: usize, path: &str, headers: &str, body: serde_json::Value) -> String {
+        Self::text_by(&self.keys[tenant], path, headers, body)
+    }
+
+    /// A request by this key, with the model put in.
+    pub fn text_by(key: &str, path: &str, headers: &str, mut body: serde_json::Value) -> String {
         body["model"] = model_name().into();
-        let (key, body) = (&self.keys[tenant], body.to_string());
+        let body = body.to_string();
         format!(
             "POST /v1/{path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n{headers}content-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
@@ -144,6 +158,53 @@ impl Rig {
     /// Sends it, and reads the answer to its end.
     pub async fn ask(&self, tenant: usize, path: &str, headers: &str, body: serde_json::Value) -> Answer {
         exchange(self.listen, &self.text_of(tenant, path, headers, body)).await
+    }
+
+    /// The same, by any key.
+    pub async fn ask_by(&self, key: &str, path: &str, body: serde_json::Value) -> Answer {
+        exchange(self.listen, &Self::text_by(key, path, "", body)).await
+    }
+
+    /// Reads what a path of the public listener gives this key.
+    pub async fn get_by(&self, key: &str, path: &str) -> Answer {
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\nconnection: close\r\n\r\n"
+        );
+        exchange(self.listen, &request).await
+    }
+
+    /// A key of the first tenant for something else than all.
+    pub async fn key(&self, purpose: impl FnOnce(TenantId, ProjectId) -> Purpose) -> (KeyId, String) {
+        let tenant = self.store.find_tenant("acme").await.unwrap().unwrap().id;
+        let project = self.store.find_project(tenant, Project::DEFAULT).await.unwrap().unwrap().id;
+        let limits =
+            KeyLimits { window_cap: policies::WindowCap::Inherit, concurrency: Concurrency::Inherit };
+        let (name, purpose) = (Name::new("other").unwrap(), purpose(tenant, project));
+        let spec = KeySpec { name, purpose, limits, expires: Expiry::Never };
+        let now = UnixMillis::from_system(SystemTime::now());
+        let (record, secret) = self.store.create_key(spec, now).await.unwrap();
+        (record.id, secret.expose().clone())
+    }
+
+    /// Asks until the gateway knows the key.
+    pub async fn until_known(&self, key: &str, ask: impl AsyncFn() -> Answer) -> Answer {
+        let wait = async {
+            while self.get_by(key, "/v1/models").await.status == 401 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            ask().await
+        };
+        tokio::time::timeout(WAIT_MAX, wait).await.expect("the gateway follows its store")
+    }
+
+    /// Waits until this key is answered so, on `GET /v1/models`.
+    pub async fn answered(&self, key: &str, status: u16) {
+        let wait = async {
+            while self.get_by(key, "/v1/models").await.status != status {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, wait).await.expect("the gateway follows its store");
     }
 
     pub async fn chat(&self, stream: bool) -> Answer {
@@ -228,8 +289,11 @@ impl Rig {
 async fn key_of(store: &Store, tenant: &str, now: UnixMillis) -> String {
     let tenant = store.create_tenant(Name::new(tenant).unwrap(), now).await.unwrap();
     let limits = KeyLimits { window_cap: policies::WindowCap::Inherit, concurrency: Concurrency::Inherit };
-    let spec = KeySpec { name: Name::new("first").unwrap(), limits, expires: Expiry::Never };
-    store.create_key(tenant.id, spec, now).await.unwrap().1.expose().clone()
+    let project = store.find_project(tenant.id, Project::DEFAULT).await.unwrap().unwrap().id;
+    let scopes = Scopes::default();
+    let purpose = Purpose::Service { tenant: tenant.id, project, mode: Mode::Live, scopes };
+    let spec = KeySpec { name: Name::new("first").unwrap(), purpose, limits, expires: Expiry::Never };
+    store.create_key(spec, now).await.unwrap().1.expose().clone()
 }
 
 /// The token ids of a text.
@@ -373,7 +437,7 @@ pub fn answer(submit: &Submit, lie: Lie, marker: &[u32]) -> Option<Vec<ToGateway
             let refusal = Refusal::TooLong { asked: 100, window: 77 };
             return Some(vec![ToGateway::Refused { request: submit.request, refusal }]);
         }
-        Lie::None | Lie::NoEvidence | Lie::TokensFirst | Lie::RefusedLate | Lie::DiesLater => {}
+        Lie::None | Lie::NoEvidence | Lie::TokensFirst | Lie::RefusedLate | Lie::DiesLater | Lie::Stalls => {}
     }
     let token = |&id| TokenOut { id, logprob: 0.0, top: vec![] };
     let proof = ToGateway::Evidence { stamp: first, evidence };
@@ -383,6 +447,7 @@ pub fn answer(submit: &Submit, lie: Lie, marker: &[u32]) -> Option<Vec<ToGateway
     let refusal = Refusal::Empty;
     Some(match lie {
         Lie::NoEvidence => vec![end],
+        Lie::Stalls => vec![proof, tokens],
         Lie::TokensFirst => vec![tokens, proof, end],
         Lie::RefusedLate => vec![proof, ToGateway::Refused { request: submit.request, refusal }, tokens],
         // Garbage after the proof: the gateway ends the session.
