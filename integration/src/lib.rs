@@ -12,6 +12,7 @@
 )]
 
 pub mod http;
+pub mod postgres;
 pub mod process;
 pub mod server;
 pub mod wait;

@@ -43,6 +43,8 @@ pub fn test_model() -> PathBuf {
 pub struct Home {
     binary: PathBuf,
     folder: TempDir,
+    /// The database of tenants and keys; else they lie in the folder.
+    store: Option<String>,
 }
 
 impl Home {
@@ -52,7 +54,14 @@ impl Home {
     /// When none can be made.
     #[must_use]
     pub fn new(binary: &str) -> Self {
-        Self { binary: PathBuf::from(binary), folder: tempfile::tempdir().expect("a temporary folder") }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Self { binary: PathBuf::from(binary), folder, store: None }
+    }
+
+    /// The same, with tenants and keys in this PostgreSQL database.
+    #[must_use]
+    pub fn with_store(self, address: String) -> Self {
+        Self { store: Some(address), ..self }
     }
 
     /// The data folder.
@@ -66,6 +75,9 @@ impl Home {
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command.args(arguments).arg("--data").arg(self.path()).args(["--log-level", "debug"]);
+        if let Some(address) = &self.store {
+            command.env("BULKHEAD_STORE_URL", address);
+        }
         command
     }
 

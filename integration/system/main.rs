@@ -16,6 +16,7 @@ mod commands;
 mod failures;
 mod incident;
 mod isolation;
+mod keys;
 mod markers;
 mod prefix;
 mod starts;
