@@ -82,6 +82,11 @@ impl DataDir {
         self.root.join("tenants.db")
     }
 
+    /// The copy of all keys, with which a gateway starts while the store is away.
+    pub(crate) fn keys(&self) -> PathBuf {
+        self.root.join("keys.copy")
+    }
+
     /// What stored keys are hashed under; apart from the database, so that a copy of one is of no use.
     pub(crate) fn pepper(&self) -> PathBuf {
         self.root.join("pepper.key")

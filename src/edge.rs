@@ -4,12 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ::audit::AuditLog;
 use ::gateway::{BindError, Gateway, GatewayConfig, GatewayError, Parts};
 use ::model::ModelText;
-use tenant::{Directory, Follower};
+use policies::Policy;
+use tenant::{Directory, Follower, Keep, Store};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use wire::WireKey;
@@ -47,8 +48,8 @@ pub(crate) struct Bound {
 /// Reads what the gateway needs and binds its ports.
 pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     let policy = policy::load(edge.data, edge.policy)?;
-    let store = tenants::open(edge.data).await?;
-    let directory = Arc::new(Directory::open(&store).await.doing(Exit::Store, "read the keys")?);
+    let store = tenants::open_later(edge.data).await?;
+    let directory = Arc::new(directory(edge.data, &store, &policy.policy).await?);
     let (model, folder) = (edge.model.to_owned(), edge.data.audit());
     let (model, log) = spawn_blocking(move || (ModelText::load(&model), AuditLog::open(&folder)))
         .await
@@ -65,8 +66,26 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     };
     let parts = Parts { directory: Arc::clone(&directory), model: Arc::new(model), audit: Arc::new(log) };
     let gateway = Gateway::bind(config, parts).await.map_err(|error| refused(&error))?;
-    let follower = directory.follow(store, KEYS_EVERY);
+    let follower = directory.follow(store, KEYS_EVERY, Keep::At(edge.data.keys()));
     Ok(Bound { listen: gateway.listen_addr(), admin: gateway.admin_addr(), gateway, follower })
+}
+
+/// All keys: from the store, or, while that is away, from the copy that was kept of it, if that is not too old.
+async fn directory(data: &DataDir, store: &Store, policy: &Policy) -> Result<Directory, Failure> {
+    let error = match Directory::open(store).await {
+        Ok(directory) => return Ok(directory),
+        Err(error) => error,
+    };
+    match Directory::recall(store, &data.keys(), policy.keys_age_max_ms()) {
+        Ok(directory) => {
+            let age_s = directory.health(Instant::now()).age.as_secs();
+            tracing::error!(%error, age_s, "the store of the keys is away: starting with the copy that was kept");
+            Ok(directory)
+        }
+        Err(recall) => {
+            Err(Failure::new(Exit::Store, format_args!("cannot read the keys: {error}; and {recall}")))
+        }
+    }
 }
 
 fn refused(error: &BindError) -> Failure {

@@ -25,15 +25,36 @@ const STORE_URL: &str = "BULKHEAD_STORE_URL";
 /// Opens the store: the PostgreSQL database that [`STORE_URL`] names, or the data folder's own file, which is made when there is
 /// none.
 pub(crate) async fn open(data: &DataDir) -> Result<Store, Failure> {
-    let pepper = Pepper::load_or_create(&data.pepper())
-        .doing(Exit::Store, format_args!("use {}", data.pepper().display()))?;
-    match env::var(STORE_URL) {
-        Ok(url) => Store::connect(Secret::new(url), pepper)
+    match address()? {
+        Some(address) => Store::connect(address, pepper(data)?)
             .await
             .doing(Exit::Store, format_args!("use the database that {STORE_URL} names")),
-        Err(env::VarError::NotPresent) => Store::open(&data.database(), pepper)
-            .await
-            .doing(Exit::Store, format_args!("use {}", data.database().display())),
+        None => open_file(data).await,
+    }
+}
+
+/// The same for a server, which starts without its database if it must.
+pub(crate) async fn open_later(data: &DataDir) -> Result<Store, Failure> {
+    match address()? {
+        Some(address) => Store::connect_later(address, pepper(data)?)
+            .doing(Exit::Store, format_args!("use the database that {STORE_URL} names")),
+        None => open_file(data).await,
+    }
+}
+
+async fn open_file(data: &DataDir) -> Result<Store, Failure> {
+    let opened = Store::open(&data.database(), pepper(data)?).await;
+    opened.doing(Exit::Store, format_args!("use {}", data.database().display()))
+}
+
+fn pepper(data: &DataDir) -> Result<Pepper, Failure> {
+    Pepper::load_or_create(&data.pepper()).doing(Exit::Store, format_args!("use {}", data.pepper().display()))
+}
+
+fn address() -> Result<Option<Secret<String>>, Failure> {
+    match env::var(STORE_URL) {
+        Ok(address) => Ok(Some(Secret::new(address))),
+        Err(env::VarError::NotPresent) => Ok(None),
         Err(env::VarError::NotUnicode(_)) => {
             Err(Failure::new(Exit::Usage, format_args!("{STORE_URL} is no text")))
         }

@@ -75,6 +75,8 @@ pub(crate) enum Denied {
     },
     /// Too much is under way.
     Overloaded,
+    /// What is known of keys is older than the policy allows.
+    KeysStale,
     /// No engine is connected.
     NoEngine,
     /// This gateway is shutting down.
@@ -108,7 +110,7 @@ impl Denied {
             Self::Concurrency { .. } => 429,
             Self::Failed(failure) => failed_status(failure),
             Self::Internal => 500,
-            Self::Overloaded | Self::NoEngine | Self::Draining | Self::NoAudit => 503,
+            Self::Overloaded | Self::KeysStale | Self::NoEngine | Self::Draining | Self::NoAudit => 503,
         }
     }
 
@@ -117,6 +119,7 @@ impl Denied {
         match self {
             Self::Concurrency { .. }
             | Self::Overloaded
+            | Self::KeysStale
             | Self::NoEngine
             | Self::NoAudit
             | Self::Draining
@@ -193,6 +196,7 @@ impl Denied {
             Self::Concurrency { .. } => ("rate_limit_exceeded", None),
             Self::Overloaded | Self::NoEngine | Self::Draining => ("engine_overloaded", None),
             Self::NoAudit => ("audit_unavailable", None),
+            Self::KeysStale => ("keys_unavailable", None),
             Self::Failed(failure) => (failed_code(failure), None),
             Self::Internal => ("internal_error", None),
         }
@@ -232,6 +236,9 @@ impl Denied {
                 "Rate limit reached: this key may have {limit} requests under way at once. Wait for one to end, or ask for a higher limit."
             ),
             Self::Overloaded => "The engine is overloaded. Try again shortly.".into(),
+            Self::KeysStale => {
+                "What this server knows of API keys is too old to be relied on. Try again shortly.".into()
+            }
             Self::NoEngine => "The engine is not available at this moment. Try again shortly.".into(),
             Self::Draining => "This server is shutting down. Try again shortly.".into(),
             Self::NoAudit => "The request cannot be recorded, so it is not served. Try again shortly.".into(),
@@ -338,6 +345,7 @@ mod tests {
             Denied::NoChat { why: "x" },
             Denied::Concurrency { limit: 1 },
             Denied::Overloaded,
+            Denied::KeysStale,
             Denied::NoEngine,
             Denied::Draining,
             Denied::NoAudit,

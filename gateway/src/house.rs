@@ -203,7 +203,16 @@ impl House {
         *self.draining.borrow()
     }
 
+    /// Whether the store confirmed what is known of keys too long ago.
+    pub(crate) fn keys_are_stale(&self) -> bool {
+        self.directory.health(Instant::now()).age > self.policy.keys_age_max_ms()
+    }
+
     pub(crate) fn authenticate(&self, presented: &str) -> Result<Principal, Denied> {
+        // A key that was revoked meanwhile would work: nobody is let in (fail closed).
+        if self.keys_are_stale() {
+            return Err(Denied::KeysStale);
+        }
         let now = UnixMillis::from_system(SystemTime::now());
         match self.directory.authenticate(presented, now) {
             Ok(Caller::Service(principal)) => Ok(principal),

@@ -12,6 +12,8 @@ use crate::meter::Meter;
 pub(crate) fn ready(house: &House) -> (u16, Vec<u8>) {
     let why_not = if house.is_draining() {
         Some("draining\n")
+    } else if house.keys_are_stale() {
+        Some("keys too old\n")
     } else if house.link.engine().is_none() {
         Some("no engine\n")
     } else if house.audit.ended_by().is_some() {
@@ -52,7 +54,7 @@ pub(crate) async fn json(house: &House) -> Vec<u8> {
         "requests": requests(house),
         "connections": Meter::get(&house.meter.connections),
         "policy": { "version": house.version.to_string(), "source": house.policy_source },
-        "keys": { "known": house.directory.keys(), "age_ms": millis(health.age), "failures": health.failures },
+        "keys": { "known": house.directory.keys(), "age_ms": millis(health.age), "failures": health.failures, "pushed": health.is_told },
         "audit": { "writes": house.audit.ended_by().is_none() },
         "draining": house.is_draining(),
     });
@@ -84,6 +86,12 @@ pub(crate) async fn metrics(house: &House) -> Vec<u8> {
     };
     gauge("bulkhead_requests_active", "Requests under way.", Meter::get(&meter.active));
     gauge("bulkhead_connections", "Connections open.", Meter::get(&meter.connections));
+    let health = house.directory.health(Instant::now());
+    let known = u64::try_from(house.directory.keys()).unwrap_or(u64::MAX);
+    gauge("bulkhead_keys", "API keys that work.", known);
+    gauge("bulkhead_keys_age_seconds", "Since the store last confirmed them.", health.age.as_secs());
+    gauge("bulkhead_keys_refresh_failures", "Looks at the store that failed since.", health.failures.into());
+    gauge("bulkhead_keys_pushed", "1 while the store tells of its changes.", u64::from(health.is_told));
     let status = house.link.status().await;
     gauge("bulkhead_engine_up", "1 while an engine is connected.", u64::from(status.is_some()));
     if let Some(status) = status {
@@ -133,7 +141,27 @@ pub(crate) async fn metrics(house: &House) -> Vec<u8> {
         text,
         "# HELP bulkhead_engine_alarms_total What engines found wrong with themselves.\n# TYPE bulkhead_engine_alarms_total counter\nbulkhead_engine_alarms_total {alarms}"
     );
+    revocations(house, &mut text);
     text.into_bytes()
+}
+
+/// How long revocations took to arrive, as a histogram.
+fn revocations(house: &House, text: &mut String) {
+    const NAME: &str = "bulkhead_key_revocation_seconds";
+    let lag = house.directory.revocation_lag();
+    let _written = writeln!(
+        text,
+        "# HELP {NAME} From the revocation of a key to its refusal here, by the clocks of both.\n# TYPE {NAME} histogram"
+    );
+    let mut count = 0;
+    for (bound_ms, within) in lag.within {
+        let bound =
+            bound_ms.map_or_else(|| "+Inf".to_owned(), |ms| format!("{}.{:03}", ms / 1_000, ms % 1_000));
+        let _written = writeln!(text, "{NAME}_bucket{{le=\"{bound}\"}} {within}");
+        count = within;
+    }
+    let (whole, rest) = (lag.sum_ms / 1_000, lag.sum_ms % 1_000);
+    let _written = writeln!(text, "{NAME}_sum {whole}.{rest:03}\n{NAME}_count {count}");
 }
 
 fn millis(duration: std::time::Duration) -> u64 {

@@ -1,14 +1,18 @@
 //! What a key may do, and what becomes of its requests when it may no more.
 #![allow(
-    dead_code,
     clippy::arithmetic_side_effects,
+    clippy::as_conversions,
     clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test, with helpers for all"
+    clippy::wildcard_enum_match_arm,
+    missing_docs,
+    unreachable_pub,
+    reason = "a test"
 )]
 
+#[allow(dead_code, reason = "each test target uses its part of it")]
 mod rig;
 
 use std::num::NonZeroU32;
@@ -197,4 +201,20 @@ async fn a_stream_of_a_revoked_key_is_cut() {
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"code\":\"invalid_api_key\""), "{text}");
     assert!(!text.contains("[DONE]"), "{text}");
     rig.cancelled().await;
+}
+
+/// A store that has been away for longer than the policy allows: nobody is let in, and it is said why.
+#[tokio::test]
+async fn keys_that_are_too_old_let_nobody_in() {
+    let rig = Rig::unfollowed("keys_age_max_ms = 1_000").await;
+    let wait = async {
+        while rig.ask(0, CHAT, "", hello()).await.status == 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
+    let answer = rig.ask(0, CHAT, "", hello()).await;
+    assert_eq!(why(&answer), because(503, "keys_unavailable", "keys_unavailable"));
+    assert!(answer.head.to_lowercase().contains("retry-after: 1"), "{}", answer.head);
+    assert_eq!(rig.readiness().await.body, "keys too old\n");
 }

@@ -10,123 +10,36 @@
 //! Architecture invariant: a store that fails changes nobody's answer; the snapshot grows old, and says how
 //! old.
 
+mod caller;
+mod disk;
+mod follow;
 mod lag;
 mod snapshot;
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use isolation::tag::TenantTag;
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::task::JoinHandle;
 
 use crate::error::StoreError;
-use crate::key::{ApiKey, KeyId, KeyKind};
-use crate::level::ProjectId;
-use crate::limits::{Expiry, KeyLimits};
+use crate::key::{ApiKey, KeyKind};
+use crate::limits::Expiry;
 use crate::pepper::Pepper;
 use crate::presence::{Presence, Present};
-use crate::purpose::{Mode, Purpose, Reach, Role};
-use crate::scopes::Scopes;
 use crate::share::TenantShare;
-use crate::store::{Digested, Revision, Standing, Store, TenantId};
+use crate::store::{Digested, Revision, Standing, Store};
 use crate::time::UnixMillis;
+use caller::identify;
 use lag::Lags;
-use snapshot::{Entry, Snapshot, Terms};
+use snapshot::{Entry, Snapshot};
 
+pub use caller::{Administrator, AuditReader, Caller, NotAuthenticated, Principal};
+pub use disk::RecallError;
+pub use follow::{Follower, Keep};
 pub use lag::RevocationLag;
-
-/// Who called. Only [`Directory::authenticate`] makes one.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Caller {
-    /// A program that asks models.
-    Service(Principal),
-    /// A person that looks after tenants.
-    Person(Administrator),
-    /// Somebody who reads a tenant's part of the audit log.
-    Auditor(AuditReader),
-}
-
-/// A program that asks models, and what it may take. Outside this crate only [`Directory::authenticate`] makes one.
-///
-/// ```compile_fail,E0451
-/// fn forge(of: tenant::Principal) -> tenant::Principal {
-///     tenant::Principal { tenant: of.tenant, ..of }
-/// }
-/// ```
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Principal {
-    /// The tenant, outside the engine.
-    pub tenant: TenantId,
-    /// On whose account.
-    pub project: ProjectId,
-    /// The key that was presented.
-    pub key: KeyId,
-    /// The tenant, inside the engine.
-    pub tag: TenantTag,
-    /// Whether it is listed apart in usage.
-    pub mode: Mode,
-    /// What the key may take.
-    pub limits: KeyLimits,
-    terms: Arc<Terms>,
-}
-
-impl Principal {
-    /// One that no directory knows.
-    #[cfg(test)]
-    pub(crate) fn of(key: KeyId, limits: KeyLimits) -> Self {
-        let (tenant, project) = (TenantId(uuid::Uuid::nil()), ProjectId(uuid::Uuid::nil()));
-        let purpose = Purpose::Service { tenant, project, mode: Mode::Live, scopes: Scopes::default() };
-        let terms = Arc::new(Terms { purpose, limits });
-        Self { tenant, project, key, tag: TenantTag::new(1), mode: Mode::Live, limits, terms }
-    }
-
-    /// What the key may be used for.
-    pub fn scopes(&self) -> &Scopes {
-        static NOTHING: std::sync::LazyLock<Scopes> = std::sync::LazyLock::new(Scopes::nothing);
-        match &self.terms.purpose {
-            Purpose::Service { scopes, .. } => scopes,
-            // Nobody makes a principal of these.
-            Purpose::Person { .. } | Purpose::Auditor { .. } => &NOTHING,
-        }
-    }
-}
-
-/// A person that looks after tenants.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct Administrator {
-    /// The key that was presented.
-    pub key: KeyId,
-    /// Of whom.
-    pub reach: Reach,
-    /// What the person may do there.
-    pub role: Role,
-}
-
-/// Somebody who reads a tenant's part of the audit log.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct AuditReader {
-    /// The key that was presented.
-    pub key: KeyId,
-    /// Whose part.
-    pub tenant: TenantId,
-}
-
-/// The key does not work.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum NotAuthenticated {
-    /// It is not one that works. Why is not said, to anybody.
-    #[error("the API key is not valid")]
-    Invalid,
-    /// It is one that works, of a tenant that is suspended. Only who has the secret learns it.
-    #[error("the account of this API key is suspended")]
-    Suspended,
-}
 
 /// All keys that work, as the store last said.
 pub struct Directory {
@@ -136,8 +49,10 @@ pub struct Directory {
     stand_in: ApiKey,
     /// Compared with where there is no secret: random, and its time is over.
     nobody: Digested,
-    confirmed: Mutex<Instant>,
+    confirmed: ArcSwap<Instant>,
     failures: AtomicU32,
+    /// Refreshes that took a key away from somebody.
+    removals: AtomicU64,
     is_told: AtomicBool,
     /// One refresh at a time: an older snapshot never replaces a newer one.
     refreshing: tokio::sync::Mutex<()>,
@@ -156,37 +71,44 @@ pub struct Health {
     pub is_told: bool,
 }
 
-/// Keeps a directory fresh until it is dropped.
-#[must_use = "the directory is followed only while this lives"]
-pub struct Follower(JoinHandle<()>);
-
-impl Drop for Follower {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl Directory {
     /// Reads all keys of `store`.
     ///
     /// # Errors
     /// As the store reports: without a first snapshot there is nobody to let in.
     pub async fn open(store: &Store) -> Result<Self, StoreError> {
+        store.prepare().await?;
+        let began = Instant::now();
+        let all = store.changes(Revision::NONE).await?;
+        Self::of(Snapshot::empty().with(all)?, store.pepper(), began)
+    }
+
+    /// Reads all keys from the copy that a follower keeps ([`Keep::At`]), for a start without the store. The copy is at most
+    /// `age_max` old, or not taken.
+    ///
+    /// # Errors
+    /// [`RecallError`].
+    pub fn recall(store: &Store, copy: &Path, age_max: Duration) -> Result<Self, RecallError> {
+        let (snapshot, age) = disk::load(copy, age_max)?;
+        let confirmed = Instant::now().checked_sub(age).ok_or(RecallError::TooOld { age, age_max })?;
+        Self::of(snapshot, store.pepper(), confirmed).map_err(|_| RecallError::NoRandomness)
+    }
+
+    fn of(snapshot: Snapshot, pepper: Arc<Pepper>, confirmed: Instant) -> Result<Self, StoreError> {
         let random = SystemRandom::new();
         let stand_in = ApiKey::generate(KeyKind::Live, &random).map_err(|_| StoreError::NoRandomness)?;
         let mut digest = [0; 32];
         random.fill(&mut digest).map_err(|_| StoreError::NoRandomness)?;
         let nobody =
             Digested { pepper_version: 0, digest, ends: Expiry::At(UnixMillis::from_system(UNIX_EPOCH)) };
-        let began = Instant::now();
-        let all = store.changes(Revision::NONE).await?;
         Ok(Self {
-            snapshot: ArcSwap::from_pointee(Snapshot::empty().with(all)?),
-            pepper: store.pepper(),
+            snapshot: ArcSwap::from_pointee(snapshot),
+            pepper,
             stand_in,
             nobody,
-            confirmed: Mutex::new(began),
+            confirmed: ArcSwap::from_pointee(confirmed),
             failures: AtomicU32::new(0),
+            removals: AtomicU64::new(0),
             is_told: AtomicBool::new(false),
             refreshing: tokio::sync::Mutex::new(()),
             present: Present::default(),
@@ -252,7 +174,7 @@ impl Directory {
         let refreshed = self.take_over(store).await;
         if refreshed.is_ok() {
             // What was read is at least as new as the moment at which the reading began.
-            *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner) = began;
+            self.confirmed.store(Arc::new(began));
             self.failures.store(0, Ordering::Relaxed);
         } else {
             let more = |failures: u32| Some(failures.saturating_add(1));
@@ -263,17 +185,23 @@ impl Directory {
     }
 
     async fn take_over(&self, store: &Store) -> Result<(), StoreError> {
+        store.prepare().await?;
         let known = self.snapshot.load_full();
         let now = store.revision().await?;
         if now == known.revision() {
             return Ok(());
         }
         // A store that went back was restored from a copy: what is known of it is worth nothing.
-        let known = if now > known.revision() { known } else { Arc::new(Snapshot::empty()) };
+        let is_ahead = now > known.revision();
+        let known = if is_ahead { known } else { Arc::new(Snapshot::empty()) };
         let delta = store.changes(known.revision()).await?;
         let revoked: Vec<_> = delta.keys.iter().filter_map(|key| key.revoked).collect();
+        let suspends = delta.tenants.iter().any(|tenant| tenant.standing != Standing::Active);
         let snapshot = Arc::new(known.with(delta)?);
         self.snapshot.store(Arc::clone(&snapshot));
+        if !is_ahead || suspends || !revoked.is_empty() {
+            self.removals.fetch_add(1, Ordering::Relaxed);
+        }
         // After the swap: who comes in between sees the new one.
         for key in self.present.keys().into_iter().filter(|key| !snapshot.works(*key)) {
             self.present.cut(key);
@@ -285,29 +213,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Refreshes when the store tells of a change, and once each `every`, on the runtime that this is called from. Failures show
-    /// in [`Directory::health`].
-    pub fn follow(self: &Arc<Self>, store: Store, every: Duration) -> Follower {
-        let directory = Arc::clone(self);
-        Follower(tokio::spawn(async move {
-            let mut beat = tokio::time::interval(every);
-            beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            let mut watch = store.watch();
-            loop {
-                tokio::select! {
-                    _ = beat.tick() => {}
-                    () = watch.changed(&store) => {}
-                }
-                directory.is_told.store(watch.is_listening(), Ordering::Relaxed);
-                // A failure is counted where health can be asked for; there is nobody here to tell.
-                let _counted = directory.refresh(&store).await;
-            }
-        }))
-    }
-
     /// How old the snapshot is at `now`, and how often the store has failed since.
     pub fn health(&self, now: Instant) -> Health {
-        let confirmed = *self.confirmed.lock().unwrap_or_else(PoisonError::into_inner);
+        let confirmed = **self.confirmed.load();
         Health {
             age: now.saturating_duration_since(confirmed),
             failures: self.failures.load(Ordering::Relaxed),
@@ -323,31 +231,6 @@ impl Directory {
     /// Keys that work, expired ones included.
     pub fn keys(&self) -> usize {
         self.snapshot.load().keys()
-    }
-}
-
-/// Makes a caller of a key that is proven.
-fn identify(snapshot: &Snapshot, entry: &Entry) -> Result<Caller, NotAuthenticated> {
-    let key = entry.id;
-    let of = |id| {
-        let tenant = snapshot.tenant(id).ok_or(NotAuthenticated::Invalid)?;
-        match tenant.standing {
-            Standing::Active => Ok(tenant.tag),
-            Standing::Suspended(_) => Err(NotAuthenticated::Suspended),
-        }
-    };
-    match entry.terms.purpose {
-        Purpose::Service { tenant, project, mode, .. } => {
-            let (tag, limits, terms) = (of(tenant)?, entry.terms.limits, Arc::clone(&entry.terms));
-            Ok(Caller::Service(Principal { tenant, project, key, tag, mode, limits, terms }))
-        }
-        Purpose::Person { reach, role } => {
-            if let Reach::Tenant(tenant) = reach {
-                of(tenant)?;
-            }
-            Ok(Caller::Person(Administrator { key, reach, role }))
-        }
-        Purpose::Auditor { tenant } => of(tenant).map(|_| Caller::Auditor(AuditReader { key, tenant })),
     }
 }
 

@@ -35,8 +35,8 @@ mod store;
 mod time;
 
 pub use directory::{
-    Administrator, AuditReader, Caller, Directory, Follower, Health, NotAuthenticated, Principal,
-    RevocationLag,
+    Administrator, AuditReader, Caller, Directory, Follower, Health, Keep, NotAuthenticated, Principal,
+    RecallError, RevocationLag,
 };
 pub use error::StoreError;
 pub use inflight::{Guard, Inflight, TooMany};

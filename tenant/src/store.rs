@@ -11,12 +11,13 @@ mod dialect;
 mod keys;
 mod open;
 mod projects;
-mod row;
+pub(crate) mod row;
 mod tenants;
 mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ring::rand::SystemRandom;
@@ -52,6 +53,8 @@ pub struct Store {
     dialect: Dialect,
     /// The server's, where there is one.
     address: Option<Arc<Secret<String>>>,
+    /// Whether the schema is known to be up to date and the pepper to be the right one.
+    is_ready: Arc<AtomicBool>,
     pepper: Arc<Pepper>,
     random: SystemRandom,
     room: Room,
@@ -73,7 +76,9 @@ impl Store {
     /// report.
     pub async fn open(path: &Path, pepper: Pepper) -> Result<Self, StoreError> {
         let pool = open::open(path, &pepper).await?;
-        Ok(Self::on(pool, Dialect::Sqlite, None, pepper))
+        let store = Self::on(pool, Dialect::Sqlite, None, pepper);
+        store.is_ready.store(true, Ordering::Release);
+        Ok(store)
     }
 
     /// Opens a PostgreSQL database, `postgres://user:password@host/database?sslmode=verify-full`, and brings its schema up to
@@ -82,13 +87,33 @@ impl Store {
     /// # Errors
     /// As [`Store::open`]; [`StoreError::BadAddress`] and [`StoreError::NotPostgres`] for what is no such address.
     pub async fn connect(address: Secret<String>, pepper: Pepper) -> Result<Self, StoreError> {
-        let pool = open::open_server(&address, &pepper).await?;
+        let store = Self::connect_later(address, pepper)?;
+        store.prepare().await?;
+        Ok(store)
+    }
+
+    /// The same, without asking the server: that is done when something is asked of the store, and again while it fails.
+    ///
+    /// # Errors
+    /// [`StoreError::BadAddress`] and [`StoreError::NotPostgres`].
+    pub fn connect_later(address: Secret<String>, pepper: Pepper) -> Result<Self, StoreError> {
+        let pool = open::server(&address)?;
         Ok(Self::on(pool, Dialect::Postgres, Some(Arc::new(address)), pepper))
     }
 
     fn on(pool: AnyPool, dialect: Dialect, address: Option<Arc<Secret<String>>>, pepper: Pepper) -> Self {
         let room = Room { tenants: TENANTS_MAX, projects: PROJECTS_MAX, keys: KEYS_MAX };
-        Self { pool, dialect, address, pepper: Arc::new(pepper), random: SystemRandom::new(), room }
+        let (pepper, random, is_ready) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
+        Self { pool, dialect, address, is_ready, pepper, random, room }
+    }
+
+    /// Brings the schema up to date and looks whether the pepper is the right one, if that is not done.
+    pub(crate) async fn prepare(&self) -> Result<(), StoreError> {
+        if !self.is_ready.load(Ordering::Acquire) {
+            open::prepare(&self.pool, self.dialect, &self.pepper).await?;
+            self.is_ready.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// A number that rises with each change, whoever made it.

@@ -90,6 +90,16 @@ impl Rig {
 
     /// A gateway before this engine, which counts the cancels that it hears.
     pub async fn with(peer: impl Peer, cancelled: watch::Receiver<u32>) -> Self {
+        Self::of(peer, cancelled, None).await
+    }
+
+    /// An honest engine, and a gateway that sees its store once; with this line in its policy.
+    pub async fn unfollowed(policy: &str) -> Self {
+        let (said, cancelled) = watch::channel(0);
+        Self::of(Liar { lie: Lie::None, marker: ids(MARKER), said }, cancelled, Some(policy)).await
+    }
+
+    async fn of(peer: impl Peer, cancelled: watch::Receiver<u32>, unfollowed: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let model = Arc::new(ModelText::load(&test_model()).unwrap());
@@ -100,7 +110,11 @@ impl Rig {
         let keys = [key_of(&store, "acme", now).await, key_of(&store, "other", now).await];
         let directory = Arc::new(Directory::open(&store).await.unwrap());
         let (audit, _) = AuditLog::open(&at("audit")).unwrap();
-        let policy = policies::PolicyStore::open(&at("policy")).unwrap().load(None).unwrap();
+        let file = unfollowed.map(|line| {
+            std::fs::write(at("limits.toml"), format!("{line}\n")).unwrap();
+            at("limits.toml")
+        });
+        let policy = policies::PolicyStore::open(&at("policy")).unwrap().load(file.as_deref()).unwrap();
         let config = GatewayConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             admin: "127.0.0.1:0".parse().unwrap(),
@@ -108,7 +122,9 @@ impl Rig {
             wire_key: WireKey::new([7; 32]),
             policy,
         };
-        let follower = directory.follow(store.clone(), Duration::from_millis(10));
+        let every =
+            if unfollowed.is_some() { Duration::from_secs(86_400) } else { Duration::from_millis(10) };
+        let follower = directory.follow(store.clone(), every, tenant::Keep::Nowhere);
         let gateway =
             Gateway::bind(config, Parts { directory, model, audit: Arc::new(audit) }).await.unwrap();
         let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());
@@ -129,6 +145,10 @@ impl Rig {
             }
         };
         tokio::time::timeout(WAIT_MAX, ready).await.expect("the gateway gets ready");
+    }
+
+    pub async fn readiness(&self) -> Answer {
+        get(self.admin, "/readyz").await
     }
 
     fn request(&self, stream: bool) -> String {

@@ -57,6 +57,33 @@ impl Snapshot {
         }
     }
 
+    /// All there is, from nowhere else.
+    pub(super) fn whole(revision: Revision, tenants: Vec<TenantEntry>, keys: Vec<Entry>) -> Self {
+        let empty = Self::empty();
+        let (tenants, shares) = empty.tenants_with(tenants);
+        let mut lists = vec![Vec::new(); SHARDS];
+        let count = keys.len();
+        for entry in keys {
+            if let Some(list) = lists.get_mut(shard_of(entry.id)) {
+                list.push(entry);
+            }
+        }
+        let sorted = |mut list: Vec<Entry>| {
+            list.sort_unstable_by_key(|entry| entry.id);
+            list.into()
+        };
+        let shards = lists.into_iter().map(sorted).collect();
+        Self { revision, shards, tenants, shares, keys: count }
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.shards.iter().flat_map(|shard| shard.iter())
+    }
+
+    pub(super) fn tenants(&self) -> impl Iterator<Item = &TenantEntry> {
+        self.tenants.values()
+    }
+
     /// This snapshot with what changed since.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
 use super::*;
+use crate::purpose::{Purpose, Reach, Role};
 use crate::store::tests::{Bench, NOW, at, on_both};
 use crate::store::{KeyRecord, KeySpec, Revoked};
 
@@ -221,7 +222,7 @@ async fn a_store_that_fails_changes_nobodys_answer(bench: Bench) {
 async fn what_another_handle_does_is_followed(bench: Bench) {
     let door = Door::new(bench).await;
     let other = door.bench.again().await.unwrap();
-    let follower = door.directory.follow(door.bench.store.clone(), Duration::from_millis(2));
+    let follower = door.directory.follow(door.bench.store.clone(), Duration::from_millis(2), Keep::Nowhere);
     let (record, secret) = other.create_key(door.spec().await, at(NOW)).await.unwrap();
     until(|| door.asks(secret.expose(), 0).is_ok()).await;
     other.revoke_key(record.id, at(NOW)).await.unwrap();
@@ -267,7 +268,7 @@ async fn a_change_is_told_at_once() {
     let door = Door::new(Bench::postgres().await).await;
     let (record, key) = door.key(door.spec().await).await;
     let never = Duration::from_secs(86_400);
-    let _follower = door.directory.follow(door.bench.store.clone(), never);
+    let _follower = door.directory.follow(door.bench.store.clone(), never, Keep::Nowhere);
     // The first beat, and the first connection, are looks by themselves.
     until(|| door.directory.health(Instant::now()).is_told).await;
     let began = Instant::now();

@@ -2,6 +2,16 @@
 
 use std::borrow::Cow;
 
+/// Said to SQLite on each connection. `FULL`: a commit is on disk when it returns; a key that was revoked stays revoked after a
+/// power cut. The time-out is [`crate::store::BUSY_MAX`].
+const SQLITE_SETTINGS: &str =
+    "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+     PRAGMA foreign_keys = ON;";
+/// Said to PostgreSQL on each connection: a statement that hangs is given up, as is the wait for another's change
+/// ([`crate::store::BUSY_MAX`]).
+const POSTGRES_SETTINGS: &str = "SET statement_timeout = '30s'; SET lock_timeout = '5s';
+     SET idle_in_transaction_session_timeout = '30s'; SET synchronous_commit = on;";
+
 /// Which database a store lies in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Dialect {
@@ -10,6 +20,14 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
+    /// What is said on each connection before anything else.
+    pub(super) const fn settings(self) -> &'static str {
+        match self {
+            Self::Sqlite => SQLITE_SETTINGS,
+            Self::Postgres => POSTGRES_SETTINGS,
+        }
+    }
+
     /// Begins a change. A change is the only writer from its first statement on: SQLite by this, PostgreSQL by the row of
     /// the revision, which each change takes first.
     pub(super) const fn begin_change(self) -> &'static str {

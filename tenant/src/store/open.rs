@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::{AnyPool, AssertSqlSafe, ConnectOptions, Executor, SqlSafeStr};
+use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Executor, SqlSafeStr};
 
 use crate::error::StoreError;
 use crate::pepper::Pepper;
@@ -24,53 +24,47 @@ const CONNECTION_WAIT_MAX: Duration = Duration::from_secs(10);
 const OPENER_WAIT_MAX: Duration = Duration::from_secs(10);
 const OPENER_PAUSE: Duration = Duration::from_millis(5);
 
-/// Said to SQLite on each connection. `FULL`: a commit is on disk when it returns; a key that was revoked stays revoked after a
-/// power cut. The time-out is [`crate::store::BUSY_MAX`].
-const SQLITE_SETTINGS: &str =
-    "PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-     PRAGMA foreign_keys = ON;";
-/// Said to PostgreSQL on each connection: a statement that hangs is given up, as is the wait for another's change
-/// ([`crate::store::BUSY_MAX`]).
-const POSTGRES_SETTINGS: &str = "SET statement_timeout = '30s'; SET lock_timeout = '5s';
-     SET idle_in_transaction_session_timeout = '30s'; SET synchronous_commit = on;";
-
 pub(super) async fn open(path: &Path, pepper: &Pepper) -> Result<AnyPool, StoreError> {
     // Absolute: SQLite takes a relative `file:...` for an address with options.
     let path = path::absolute(path).map_err(StoreError::File)?;
     let lock = claim(&path).await.map_err(StoreError::File)?;
-    let pool = connect(&sqlite_url(&path), Dialect::Sqlite, pepper).await?;
+    let pool = pool(&sqlite_url(&path), Dialect::Sqlite)?;
+    prepare(&pool, Dialect::Sqlite, pepper).await?;
     drop(lock);
     Ok(pool)
 }
 
-pub(super) async fn open_server(url: &Secret<String>, pepper: &Pepper) -> Result<AnyPool, StoreError> {
-    if !url.expose().starts_with("postgres://") && !url.expose().starts_with("postgresql://") {
+pub(super) fn server(address: &Secret<String>) -> Result<AnyPool, StoreError> {
+    if !address.expose().starts_with("postgres://") && !address.expose().starts_with("postgresql://") {
         return Err(StoreError::NotPostgres);
     }
-    connect(url.expose(), Dialect::Postgres, pepper).await
+    pool(address.expose(), Dialect::Postgres)
 }
 
-async fn connect(url: &str, dialect: Dialect, pepper: &Pepper) -> Result<AnyPool, StoreError> {
+/// Migrates, and compares the pepper.
+pub(super) async fn prepare(pool: &AnyPool, dialect: Dialect, pepper: &Pepper) -> Result<(), StoreError> {
+    // A pool tries again and again, and then says that it waited: this says what is wrong, at once.
+    let mut probe = AnyConnection::connect_with(&pool.connect_options()).await?;
+    probe.execute(sqlx::raw_sql(dialect.settings())).await?;
+    probe.close().await?;
+    migrations(dialect).run(pool).await.map_err(|error| StoreError::Schema(Box::new(error)))?;
+    recognise(pool, dialect, pepper).await
+}
+
+/// Connections that are made when they are needed.
+fn pool(url: &str, dialect: Dialect) -> Result<AnyPool, StoreError> {
     // Each call but the first finds them installed.
     sqlx::any::install_default_drivers();
     // An address that cannot be read is not repeated: it holds a password.
     let options: AnyConnectOptions = url.parse().map_err(|_| StoreError::BadAddress)?;
     let options = options.disable_statement_logging();
-    let settings = match dialect {
-        Dialect::Sqlite => SQLITE_SETTINGS,
-        Dialect::Postgres => POSTGRES_SETTINGS,
-    };
-    let pool = AnyPoolOptions::new()
+    Ok(AnyPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
         .acquire_timeout(CONNECTION_WAIT_MAX)
         .after_connect(move |connection, _| {
-            Box::pin(async move { connection.execute(sqlx::raw_sql(settings)).await.map(|_| ()) })
+            Box::pin(async move { connection.execute(sqlx::raw_sql(dialect.settings())).await.map(|_| ()) })
         })
-        .connect_with(options)
-        .await?;
-    migrations(dialect).run(&pool).await.map_err(|error| StoreError::Schema(Box::new(error)))?;
-    recognise(&pool, dialect, pepper).await?;
-    Ok(pool)
+        .connect_lazy_with(options))
 }
 
 /// The address of a file, with all but letters, digits, `/` and `.` encoded.

@@ -55,7 +55,7 @@ impl Revision {
     pub(crate) const NONE: Self = Self(0);
 }
 
-pub(super) fn share(
+pub(crate) fn share(
     floor: Option<i64>,
     cap: Option<i64>,
     weight: Option<i64>,
@@ -81,31 +81,49 @@ pub(super) fn share(
 
 /// Columns 1 to 5 of a key: kind, tenant, project, role, scopes.
 pub(super) fn purpose(row: &AnyRow) -> Result<Purpose, StoreError> {
-    let kind = KeyKind::parse(row.try_get(1)?).ok_or_else(|| damaged("api_keys", "kind"))?;
-    let tenant = row
-        .try_get::<Option<&[u8]>, _>(2)?
-        .map(|stored| tenant_id(stored, "api_keys", "tenant"))
-        .transpose()?;
-    let of_tenant = || tenant.ok_or_else(|| damaged("api_keys", "tenant"));
-    let service = |mode| {
-        let project = row.try_get::<Option<&[u8]>, _>(3)?.ok_or_else(|| damaged("api_keys", "project"))?;
-        let scopes = serde_json::from_str(row.try_get(5)?).map_err(|_| damaged("api_keys", "scopes"))?;
-        let project = project_id(project, "api_keys", "project")?;
-        Ok(Purpose::Service { tenant: of_tenant()?, project, mode, scopes })
+    let stored = StoredPurpose {
+        kind: row.try_get(1)?,
+        tenant: row.try_get(2)?,
+        project: row.try_get(3)?,
+        role: row.try_get(4)?,
+        scopes: row.try_get(5)?,
     };
-    match kind {
-        KeyKind::Live => service(Mode::Live),
-        KeyKind::Test => service(Mode::Test),
-        KeyKind::Audit => Ok(Purpose::Auditor { tenant: of_tenant()? }),
-        KeyKind::Admin => {
-            let role = row.try_get::<Option<&str>, _>(4)?.and_then(Role::parse);
-            let role = role.ok_or_else(|| damaged("api_keys", "role"))?;
-            Ok(Purpose::Person { reach: tenant.map_or(Reach::Installation, Reach::Tenant), role })
+    stored.read()
+}
+
+/// A purpose as it is stored.
+pub(crate) struct StoredPurpose<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) tenant: Option<&'a [u8]>,
+    pub(crate) project: Option<&'a [u8]>,
+    pub(crate) role: Option<&'a str>,
+    pub(crate) scopes: &'a str,
+}
+
+impl StoredPurpose<'_> {
+    pub(crate) fn read(&self) -> Result<Purpose, StoreError> {
+        let kind = KeyKind::parse(self.kind).ok_or_else(|| damaged("api_keys", "kind"))?;
+        let tenant = self.tenant.map(|stored| tenant_id(stored, "api_keys", "tenant")).transpose()?;
+        let of_tenant = || tenant.ok_or_else(|| damaged("api_keys", "tenant"));
+        let service = |mode| {
+            let project = self.project.ok_or_else(|| damaged("api_keys", "project"))?;
+            let scopes = serde_json::from_str(self.scopes).map_err(|_| damaged("api_keys", "scopes"))?;
+            let project = project_id(project, "api_keys", "project")?;
+            Ok(Purpose::Service { tenant: of_tenant()?, project, mode, scopes })
+        };
+        match kind {
+            KeyKind::Live => service(Mode::Live),
+            KeyKind::Test => service(Mode::Test),
+            KeyKind::Audit => Ok(Purpose::Auditor { tenant: of_tenant()? }),
+            KeyKind::Admin => {
+                let role = self.role.and_then(Role::parse).ok_or_else(|| damaged("api_keys", "role"))?;
+                Ok(Purpose::Person { reach: tenant.map_or(Reach::Installation, Reach::Tenant), role })
+            }
         }
     }
 }
 
-pub(super) fn standing(suspended: Option<i64>) -> Result<Standing, StoreError> {
+pub(crate) fn standing(suspended: Option<i64>) -> Result<Standing, StoreError> {
     let since = maybe_millis(suspended, "tenants", "suspended_ms")?;
     Ok(since.map_or(Standing::Active, Standing::Suspended))
 }
@@ -126,7 +144,7 @@ pub(super) fn maybe_millis(
     stored.map(|stored| millis(stored, table, column)).transpose()
 }
 
-pub(super) fn expiry(
+pub(crate) fn expiry(
     stored: Option<i64>,
     table: &'static str,
     column: &'static str,
@@ -134,7 +152,7 @@ pub(super) fn expiry(
     Ok(maybe_millis(stored, table, column)?.map_or(Expiry::Never, Expiry::At))
 }
 
-pub(super) fn tenant_id(
+pub(crate) fn tenant_id(
     stored: &[u8],
     table: &'static str,
     column: &'static str,
@@ -150,7 +168,7 @@ pub(super) fn project_id(
     Uuid::from_slice(stored).map(ProjectId).map_err(|_| damaged(table, column))
 }
 
-pub(super) fn key_id(stored: &str) -> Result<KeyId, StoreError> {
+pub(crate) fn key_id(stored: &str) -> Result<KeyId, StoreError> {
     KeyId::parse(stored).ok_or_else(|| damaged("api_keys", "id"))
 }
 
@@ -162,7 +180,7 @@ pub(super) fn name(stored: &str, table: &'static str) -> Result<Name, StoreError
     Name::new(stored).map_err(|_| damaged(table, "name"))
 }
 
-pub(super) fn limits(window_cap: Option<i64>, concurrency: Option<i64>) -> Result<KeyLimits, StoreError> {
+pub(crate) fn limits(window_cap: Option<i64>, concurrency: Option<i64>) -> Result<KeyLimits, StoreError> {
     let positive = |stored: i64, column| {
         u32::try_from(stored).ok().and_then(NonZeroU32::new).ok_or_else(|| damaged("api_keys", column))
     };
