@@ -12,6 +12,7 @@
 )]
 
 pub mod http;
+pub mod line;
 pub mod postgres;
 pub mod process;
 pub mod server;

@@ -2,6 +2,19 @@
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
+use crate::line::Line;
+
+/// The address of a database by way of a line, and the line.
+///
+/// # Panics
+/// When the address names no host and port.
+#[must_use]
+pub fn by_line(address: &str) -> (String, Line) {
+    let host = address.split('@').nth(1).and_then(|rest| rest.split('/').next()).expect("a host and a port");
+    let line = Line::to(host.parse().expect("an address in numbers"));
+    (address.replacen(host, &line.address.to_string(), 1), line)
+}
+
 /// The address of a fresh database.
 ///
 /// # Panics

@@ -20,4 +20,5 @@ mod keys;
 mod markers;
 mod prefix;
 mod starts;
+mod stores;
 mod window;
