@@ -7,6 +7,7 @@
 //!   is worth nothing;
 //! - [`Directory`], the snapshot that authenticates, follows the store and outlives its failures;
 //! - [`Inflight`], which counts a key's requests;
+//! - [`Limiter`], which counts requests and tokens by the rules that they meet;
 //! - [`Secret`], for what must not be printed.
 //!
 //! Architecture invariant: a secret is never stored, never shown twice, never printable; the hot path never
@@ -26,6 +27,7 @@ mod level;
 mod limits;
 mod name;
 mod pepper;
+mod rate;
 mod secret;
 mod share;
 mod store;
@@ -39,9 +41,14 @@ pub use level::{Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
 pub use pepper::{Pepper, PepperError};
+pub use rate::{
+    Ask, BadChain, Bounds, COUNTERS_MAX, Chain, Clears, Grant, IN_FLIGHT_MAX, Limit, Limiter, Limits,
+    Measure, Meter, NoRoom, OverLimit, Quota, RULES_MAX, Refusal, Reset, Retry, Rule, SWEEP_EVERY, Scope,
+    Standing, TRACKED_TENANTS_MAX, WHEN_ONE_ENDS,
+};
 pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
     BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, Revision, Revoked, Snapshot, Store, TENANTS_MAX, Tenant, TenantId,
 };
-pub use time::UnixMillis;
+pub use time::{MonoNanos, UnixMillis};
