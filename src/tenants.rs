@@ -8,7 +8,9 @@ use std::num::NonZeroU32;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
-use tenant::{MemoryCap, MemoryShare, Name, Pepper, Secret, Standing, Store, StoreError, Tenant, UnixMillis};
+use tenant::{
+    MemoryCap, MemoryShare, Name, Pepper, Secret, Store, StoreError, Tenant, TenantState, UnixMillis,
+};
 
 use crate::cli::{ShareArgs, TenantCommand};
 use crate::data::DataDir;
@@ -94,11 +96,11 @@ pub(crate) async fn run_tenant(data: &DataDir, command: TenantCommand) -> Result
         TenantCommand::Show { name, json } => shown(&existing(&store, &name).await?, Form::of(json)),
         TenantCommand::Suspend { name, json } => {
             let tenant = existing(&store, &name).await?;
-            stand(&store, tenant, Standing::Suspended(now()), Form::of(json)).await
+            stand(&store, tenant, TenantState::Suspended(now()), Form::of(json)).await
         }
         TenantCommand::Resume { name, json } => {
             let tenant = existing(&store, &name).await?;
-            stand(&store, tenant, Standing::Active, Form::of(json)).await
+            stand(&store, tenant, TenantState::Active, Form::of(json)).await
         }
         TenantCommand::List { json } => {
             let tenants = store.list_tenants().await.doing(Exit::Store, "list the tenants")?;
@@ -122,16 +124,16 @@ fn shown(tenant: &Tenant, form: Form) -> Result<(), Failure> {
     }
 }
 
-async fn stand(store: &Store, tenant: Tenant, standing: Standing, form: Form) -> Result<(), Failure> {
-    let changed = store.set_standing(tenant.id, standing).await;
+async fn stand(store: &Store, tenant: Tenant, state: TenantState, form: Form) -> Result<(), Failure> {
+    let changed = store.set_state(tenant.id, state).await;
     changed.map_err(|error| refused("change the tenant", &error))?;
-    shown(&Tenant { standing, ..tenant }, form)
+    shown(&Tenant { state, ..tenant }, form)
 }
 
 const fn state(tenant: &Tenant) -> &'static str {
-    match tenant.standing {
-        Standing::Active => "active",
-        Standing::Suspended(_) => "suspended",
+    match tenant.state {
+        TenantState::Active => "active",
+        TenantState::Suspended(_) => "suspended",
     }
 }
 

@@ -30,7 +30,7 @@ use crate::limits::Expiry;
 use crate::pepper::Pepper;
 use crate::presence::{Presence, Present};
 use crate::share::TenantShare;
-use crate::store::{Digested, Revision, Standing, Store};
+use crate::store::{Digested, Revision, Store, TenantState};
 use crate::time::UnixMillis;
 use caller::identify;
 use lag::Lags;
@@ -196,7 +196,7 @@ impl Directory {
         let known = if is_ahead { known } else { Arc::new(Snapshot::empty()) };
         let delta = store.changes(known.revision()).await?;
         let revoked: Vec<_> = delta.keys.iter().filter_map(|key| key.revoked).collect();
-        let suspends = delta.tenants.iter().any(|tenant| tenant.standing != Standing::Active);
+        let suspends = delta.tenants.iter().any(|tenant| tenant.state != TenantState::Active);
         let snapshot = Arc::new(known.with(delta)?);
         self.snapshot.store(Arc::clone(&snapshot));
         if !is_ahead || suspends || !revoked.is_empty() {

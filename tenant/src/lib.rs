@@ -7,6 +7,7 @@
 //!   is worth nothing;
 //! - [`Directory`], the snapshot that authenticates, follows the store and outlives its failures;
 //! - [`Inflight`], which counts a key's requests;
+//! - [`Limiter`], which counts requests and tokens by the rules that they meet;
 //! - [`Secret`], for what must not be printed.
 //!
 //! Architecture invariant: a secret is never stored, never shown twice, never printable; the hot path never
@@ -28,6 +29,7 @@ mod name;
 mod pepper;
 mod presence;
 mod purpose;
+mod rate;
 mod scopes;
 mod secret;
 mod share;
@@ -47,11 +49,16 @@ pub use name::{BadName, Name};
 pub use pepper::{Pepper, PepperError};
 pub use presence::Presence;
 pub use purpose::{Mode, Purpose, Reach, Role};
+pub use rate::{
+    Ask, BadChain, Bounds, COUNTERS_MAX, Chain, Clears, Grant, IN_FLIGHT_MAX, Limit, Limiter, Limits,
+    Measure, Meter, NoRoom, OverLimit, Quota, RULES_MAX, Refusal, Reset, Retry, Rule, SWEEP_EVERY, Scope,
+    Standing, TRACKED_TENANTS_MAX, WHEN_ONE_ENDS,
+};
 pub use scopes::{Allowed, AtMost, EndpointScope, SCOPE_ENTRIES_MAX, Scopes, TooManyEntries};
 pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
     BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, OVERLAP_MAX, PROJECTS_MAX, Project, Revision, Revoked, Rotated,
-    SecretRecord, Standing, Store, TENANTS_MAX, Tenant, TenantId,
+    SecretRecord, Store, TENANTS_MAX, Tenant, TenantId, TenantState,
 };
-pub use time::UnixMillis;
+pub use time::{MonoNanos, UnixMillis};

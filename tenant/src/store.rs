@@ -35,7 +35,7 @@ pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
 pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};
 pub use projects::Project;
 pub use row::{Revision, TenantId};
-pub use tenants::{Standing, Tenant};
+pub use tenants::{Tenant, TenantState};
 
 /// How long a writer waits for another process to finish its own.
 pub const BUSY_MAX: Duration = Duration::from_secs(5);

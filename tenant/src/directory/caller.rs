@@ -10,7 +10,7 @@ use crate::level::ProjectId;
 use crate::limits::KeyLimits;
 use crate::purpose::{Mode, Purpose, Reach, Role};
 use crate::scopes::Scopes;
-use crate::store::{Standing, TenantId};
+use crate::store::{TenantId, TenantState};
 
 /// Who called. Only [`crate::Directory::authenticate`] makes one.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -107,9 +107,9 @@ pub(super) fn identify(snapshot: &Snapshot, entry: &Entry) -> Result<Caller, Not
     let key = entry.id;
     let of = |id| {
         let tenant = snapshot.tenant(id).ok_or(NotAuthenticated::Invalid)?;
-        match tenant.standing {
-            Standing::Active => Ok(tenant.tag),
-            Standing::Suspended(_) => Err(NotAuthenticated::Suspended),
+        match tenant.state {
+            TenantState::Active => Ok(tenant.tag),
+            TenantState::Suspended(_) => Err(NotAuthenticated::Suspended),
         }
     };
     match entry.terms.purpose {

@@ -11,7 +11,7 @@ use crate::key::KeyId;
 use crate::limits::{Expiry, KeyLimits};
 use crate::purpose::Purpose;
 use crate::share::{MemoryShare, TenantShare};
-use crate::store::{Delta, Digested, KEYS_MAX, KeyEntry, Revision, Standing, TenantEntry, TenantId};
+use crate::store::{Delta, Digested, KEYS_MAX, KeyEntry, Revision, TenantEntry, TenantId, TenantState};
 
 /// Of a million keys, 244 lie in each.
 const SHARDS: usize = 4_096;
@@ -129,7 +129,7 @@ impl Snapshot {
     /// Whether the key is one that is not revoked, of no tenant that is suspended.
     pub(crate) fn works(&self, id: KeyId) -> bool {
         self.find(id).is_some_and(|entry| match entry.terms.purpose.tenant() {
-            Some(tenant) => self.tenant(tenant).is_some_and(|tenant| tenant.standing == Standing::Active),
+            Some(tenant) => self.tenant(tenant).is_some_and(|tenant| tenant.state == TenantState::Active),
             None => true,
         })
     }

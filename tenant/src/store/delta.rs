@@ -9,7 +9,7 @@ use crate::key::KeyId;
 use crate::limits::{Expiry, KeyLimits};
 use crate::purpose::Purpose;
 use crate::share::MemoryShare;
-use crate::store::{Revision, Standing, Store, TenantId, row};
+use crate::store::{Revision, Store, TenantId, TenantState, row};
 use crate::time::UnixMillis;
 
 /// Keys read at once.
@@ -27,7 +27,7 @@ pub(crate) struct Delta {
 pub(crate) struct TenantEntry {
     pub(crate) id: TenantId,
     pub(crate) tag: TenantTag,
-    pub(crate) standing: Standing,
+    pub(crate) state: TenantState,
     pub(crate) share: MemoryShare,
 }
 
@@ -125,7 +125,7 @@ impl TenantEntry {
         Ok(Self {
             id: row::tenant_id(row.try_get(0)?, "tenants", "id")?,
             tag: TenantTag::new(row.try_get::<i64, _>(1)?.cast_unsigned()),
-            standing: row::standing(row.try_get(2)?)?,
+            state: row::state(row.try_get(2)?)?,
             share: row::share(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?)?,
         })
     }

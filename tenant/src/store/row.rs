@@ -15,7 +15,7 @@ use crate::limits::{Concurrency, Expiry, KeyLimits};
 use crate::name::Name;
 use crate::purpose::{Mode, Purpose, Reach, Role};
 use crate::share::{MemoryCap, MemoryShare};
-use crate::store::Standing;
+use crate::store::TenantState;
 use crate::time::UnixMillis;
 
 /// Names a tenant, outside the engine. A UUID v7: ids sort by birth.
@@ -123,9 +123,9 @@ impl StoredPurpose<'_> {
     }
 }
 
-pub(crate) fn standing(suspended: Option<i64>) -> Result<Standing, StoreError> {
+pub(crate) fn state(suspended: Option<i64>) -> Result<TenantState, StoreError> {
     let since = maybe_millis(suspended, "tenants", "suspended_ms")?;
-    Ok(since.map_or(Standing::Active, Standing::Suspended))
+    Ok(since.map_or(TenantState::Active, TenantState::Suspended))
 }
 
 pub(super) fn millis(

@@ -38,14 +38,14 @@ pub struct Tenant {
     /// When it was made.
     pub created: UnixMillis,
     /// Whether its keys work.
-    pub standing: Standing,
+    pub state: TenantState,
     /// What it may hold of an engine's memory.
     pub share: MemoryShare,
 }
 
 /// Whether a tenant's keys work.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum TenantState {
     /// They do.
     Active,
     /// None does, since this moment.
@@ -59,7 +59,7 @@ impl Tenant {
             name: row::name(row.try_get(1)?, "tenants")?,
             tag: TenantTag::new(row.try_get::<i64, _>(2)?.cast_unsigned()),
             created: row::millis(row.try_get(3)?, "tenants", "created_ms")?,
-            standing: row::standing(row.try_get(4)?)?,
+            state: row::state(row.try_get(4)?)?,
             share: row::share(row.try_get(5)?, row.try_get(6)?, row.try_get(7)?)?,
         })
     }
@@ -75,8 +75,8 @@ impl Store {
         let held = sqlx::query_scalar("SELECT count(*) FROM tenants").fetch_one(change.on()).await?;
         room_for_one_more(held, self.room.tenants)?;
         let tag = self.draw_tag(&mut change).await?;
-        let (standing, share) = (Standing::Active, MemoryShare::default());
-        let tenant = Tenant { id: TenantId(new_id(now)), name, tag, created: now, standing, share };
+        let (state, share) = (TenantState::Active, MemoryShare::default());
+        let tenant = Tenant { id: TenantId(new_id(now)), name, tag, created: now, state, share };
         let revision = change.revision();
         let inserted = sqlx::query(
             "INSERT INTO tenants (id, name, tag, created_ms, revision) VALUES ($1, $2, $3, $4, $5)",
@@ -148,10 +148,10 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchTenant`].
-    pub async fn set_standing(&self, tenant: TenantId, standing: Standing) -> Result<(), StoreError> {
-        let since = match standing {
-            Standing::Active => None,
-            Standing::Suspended(since) => Some(since.get()),
+    pub async fn set_state(&self, tenant: TenantId, state: TenantState) -> Result<(), StoreError> {
+        let since = match state {
+            TenantState::Active => None,
+            TenantState::Suspended(since) => Some(since.get()),
         };
         let mut change = self.change().await?;
         touch(&mut change, tenant).await?;

@@ -14,7 +14,7 @@ use crate::limits::{Concurrency, Expiry};
 use crate::purpose::Purpose;
 use crate::share::MemoryCap;
 use crate::store::row::{self, StoredPurpose};
-use crate::store::{Digested, Standing, TenantEntry};
+use crate::store::{Digested, TenantEntry, TenantState};
 
 #[derive(Deserialize, Serialize)]
 pub(super) struct Head {
@@ -64,13 +64,13 @@ pub(super) struct StoredSecret {
 
 impl StoredTenant {
     pub(super) fn of(tenant: &TenantEntry) -> Self {
-        let TenantEntry { id, tag, standing, share } = tenant;
+        let TenantEntry { id, tag, state, share } = tenant;
         Self {
             id: *id.bytes(),
             tag: tag.get(),
-            suspended_ms: match standing {
-                Standing::Active => None,
-                Standing::Suspended(since) => Some(since.get()),
+            suspended_ms: match state {
+                TenantState::Active => None,
+                TenantState::Suspended(since) => Some(since.get()),
             },
             floor: share.floor,
             cap: match share.cap {
@@ -86,7 +86,7 @@ impl StoredTenant {
         Ok(TenantEntry {
             id: row::tenant_id(&self.id, "tenants", "id")?,
             tag: TenantTag::new(self.tag),
-            standing: row::standing(self.suspended_ms)?,
+            state: row::state(self.suspended_ms)?,
             share: row::share(Some(floor), cap, Some(i64::from(self.weight)))?,
         })
     }

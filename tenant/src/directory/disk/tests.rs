@@ -7,7 +7,7 @@ use crate::purpose::{Mode, Purpose, Reach, Role};
 use crate::scopes::{Allowed, EndpointScope, Scopes};
 use crate::secret::Secret;
 use crate::store::tests::{Bench, NOW, at};
-use crate::store::{KeySpec, Standing, Store};
+use crate::store::{KeySpec, Store, TenantState};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -139,7 +139,7 @@ async fn a_revoked_key_is_out_of_the_copy_at_once() {
     let (_, other) = bench.key(tenant).await;
     until("the directory", || directory.authenticate(other.expose(), at(NOW)).is_ok()).await;
     assert!(!works_in_copy(other.expose()), "it is not time for another copy");
-    bench.store.set_standing(tenant, Standing::Suspended(at(NOW))).await.unwrap();
+    bench.store.set_state(tenant, TenantState::Suspended(at(NOW))).await.unwrap();
     until("the suspension", || {
         let copy = Directory::recall(&bench.store, &copy, DAY).unwrap();
         matches!(copy.authenticate(other.expose(), at(NOW)), Err(crate::NotAuthenticated::Suspended))

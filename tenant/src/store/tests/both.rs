@@ -151,7 +151,7 @@ async fn what_is_not_there_is_said_to_be_not_there(bench: Bench) {
     assert!(matches!(bench.store.revoke_key(unknown, at(NOW)).await, Err(StoreError::NoSuchKey(_))));
     let rotated = bench.store.rotate_key(unknown, Duration::ZERO, at(NOW)).await;
     assert!(matches!(rotated.err(), Some(StoreError::NoSuchKey(_))));
-    let refused = bench.store.set_standing(nobody, Standing::Active).await;
+    let refused = bench.store.set_state(nobody, TenantState::Active).await;
     assert!(matches!(refused, Err(StoreError::NoSuchTenant(_))));
 }
 
@@ -221,14 +221,14 @@ async fn a_rotated_key_has_two_secrets_and_never_three(bench: Bench) {
 
 async fn a_tenant_is_suspended_and_taken_back(bench: Bench) {
     let tenant = bench.tenant("Acme").await.id;
-    let standing = async || bench.store.find_tenant("Acme").await.unwrap().unwrap().standing;
-    assert_eq!(standing().await, Standing::Active);
+    let state = async || bench.store.find_tenant("Acme").await.unwrap().unwrap().state;
+    assert_eq!(state().await, TenantState::Active);
     for later in [0, 5] {
-        bench.store.set_standing(tenant, Standing::Suspended(at(NOW + later))).await.unwrap();
-        assert_eq!(standing().await, Standing::Suspended(at(NOW)), "the first moment stays");
+        bench.store.set_state(tenant, TenantState::Suspended(at(NOW + later))).await.unwrap();
+        assert_eq!(state().await, TenantState::Suspended(at(NOW)), "the first moment stays");
     }
-    bench.store.set_standing(tenant, Standing::Active).await.unwrap();
-    assert_eq!(standing().await, Standing::Active);
+    bench.store.set_state(tenant, TenantState::Active).await.unwrap();
+    assert_eq!(state().await, TenantState::Active);
 }
 
 async fn the_store_holds_as_many_as_it_may_and_no_more(mut bench: Bench) {
@@ -267,7 +267,7 @@ async fn each_change_is_one_revision_and_says_what_it_touched(bench: Bench) {
     moved("a rotation", 0, 1).await;
     bench.store.revoke_key(one.id, at(NOW)).await.unwrap();
     moved("a revocation", 0, 1).await;
-    bench.store.set_standing(tenant, Standing::Suspended(at(NOW))).await.unwrap();
+    bench.store.set_state(tenant, TenantState::Suspended(at(NOW))).await.unwrap();
     moved("a suspension", 1, 0).await;
     bench.store.set_share(tenant, MemoryShare::default()).await.unwrap();
     moved("a share", 1, 0).await;

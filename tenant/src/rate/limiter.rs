@@ -1,0 +1,261 @@
+//! The limiter, and the grant that a request holds while it runs.
+
+use core::time::Duration;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dashmap::DashMap;
+use dashmap::mapref::entry::Entry;
+
+use super::ledger::Ledger;
+use super::refusal::{NoRoom, Refusal};
+use super::rule::{Ask, Chain};
+use super::standing::Standing;
+use crate::store::TenantId;
+use crate::time::MonoNanos;
+
+/// Tenants that are counted at the same time: all that a store may hold, [`TENANTS_MAX`](crate::TENANTS_MAX).
+pub const TRACKED_TENANTS_MAX: usize = 100_000;
+/// Counters of one tenant: keys, projects and models that it used in the last minute or has in flight. About 300
+/// bytes each, so 5 MiB.
+pub const COUNTERS_MAX: usize = 16_384;
+/// Requests of one tenant in flight, whatever its rules say. Settling one looks at those that began after it.
+pub const IN_FLIGHT_MAX: usize = 16_384;
+/// Between two searches for what can be forgotten, in one tenant or among them: at a bound, whoever knocks does not
+/// make each request a search.
+pub const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// Tenants below which none are looked for that could be forgotten.
+const SWEEP_FROM: usize = 64;
+
+/// How much a limiter may hold. Tests have smaller ones.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Bounds {
+    /// Tenants.
+    pub tenants: usize,
+    /// Counters of one tenant.
+    pub counters: usize,
+    /// Requests of one tenant in flight.
+    pub in_flight: usize,
+}
+
+impl Default for Bounds {
+    /// [`TRACKED_TENANTS_MAX`], [`COUNTERS_MAX`] and [`IN_FLIGHT_MAX`].
+    fn default() -> Self {
+        Self { tenants: TRACKED_TENANTS_MAX, counters: COUNTERS_MAX, in_flight: IN_FLIGHT_MAX }
+    }
+}
+
+/// Counts requests and tokens by the rules that they meet. A clone is another handle on the same counts.
+///
+/// A tenant is remembered while a request of it is in flight or something that it used has not run out. What has run
+/// out is forgotten when a request ends, when the counters have doubled in number since the last look, and by
+/// [`Limiter::sweep`].
+#[derive(Clone, Debug, Default)]
+pub struct Limiter(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    bounds: Bounds,
+    /// Only a grant and a call that runs hold a ledger beside the map, so one that only the map holds is at rest.
+    tenants: DashMap<TenantId, Arc<Mutex<Ledger>>>,
+    /// Places in the map that are taken or about to be.
+    count: AtomicUsize,
+    /// The count at which the next sweep is due.
+    sweep_at: AtomicUsize,
+    /// No sweep before this, in nanoseconds.
+    sweep_from: AtomicU64,
+}
+
+/// A request that was admitted. It is in flight until this is dropped.
+///
+/// [`Grant::settle`] corrects its charge to what it really used. A grant that is dropped without it keeps the worst
+/// case charged: what nobody has measured counts as used.
+#[must_use = "the request is in flight only while this lives"]
+#[derive(Debug)]
+pub struct Grant {
+    limiter: Arc<Inner>,
+    /// Taken out by `drop` alone, before the map is asked whether it holds the last handle.
+    ledger: Option<Arc<Mutex<Ledger>>>,
+    chain: Chain,
+    number: u64,
+    worst_tokens: u64,
+    standing: Standing,
+}
+
+impl Limiter {
+    /// Has counted nothing yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self(Arc::new(Inner { bounds, ..Inner::default() }))
+    }
+
+    /// Starts a request: every rule of `chain` is checked, and what `ask` needs is taken from all of them, in one
+    /// step. `now` may come late from another thread; the tenant's time never goes back.
+    ///
+    /// # Errors
+    /// [`Refusal`]; nothing was taken then, anywhere.
+    pub fn admit(&self, chain: &Chain, ask: Ask, now: MonoNanos) -> Result<Grant, Refusal> {
+        let ledger = self.0.ledger(chain.tenant(), now).map_err(Refusal::NoRoom)?;
+        let admitted = lock(&ledger).admit(chain.rules(), ask, now, self.0.bounds);
+        match admitted {
+            Ok((number, standing)) => Ok(Grant {
+                limiter: Arc::clone(&self.0),
+                ledger: Some(ledger),
+                chain: chain.clone(),
+                number,
+                worst_tokens: ask.worst_tokens(),
+                standing,
+            }),
+            Err(refusal) => {
+                self.0.leave(chain.tenant(), ledger, |_| ());
+                Err(refusal)
+            }
+        }
+    }
+
+    /// How the rules of `chain` stand at `now`; takes nothing.
+    pub fn standing(&self, chain: &Chain, now: MonoNanos) -> Standing {
+        self.0.found(chain.tenant()).map_or_else(
+            || Ledger::default().standing(chain.rules(), now),
+            |ledger| lock(&ledger).standing(chain.rules(), now),
+        )
+    }
+
+    /// Requests of `tenant` in flight.
+    pub fn in_flight(&self, tenant: TenantId) -> usize {
+        self.0.found(tenant).map_or(0, |ledger| lock(&ledger).in_flight())
+    }
+
+    /// Counters that are kept for `tenant`.
+    pub fn counters(&self, tenant: TenantId) -> usize {
+        self.0.found(tenant).map_or(0, |ledger| lock(&ledger).counters())
+    }
+
+    /// Tenants that are remembered.
+    pub fn tenants(&self) -> usize {
+        self.0.count.load(Ordering::Relaxed)
+    }
+
+    /// Forgets all that has run out by `now`. Admitting does this by itself, often enough to keep the bounds; this is
+    /// for whoever wants the memory back in a quiet hour. A tenant that is busy at this very moment is passed over.
+    pub fn sweep(&self, now: MonoNanos) {
+        self.0.sweep(now);
+    }
+}
+
+impl Inner {
+    fn ledger(&self, tenant: TenantId, now: MonoNanos) -> Result<Arc<Mutex<Ledger>>, NoRoom> {
+        if let Some(found) = self.found(tenant) {
+            return Ok(found);
+        }
+        self.reserve(now)?;
+        match self.tenants.entry(tenant) {
+            Entry::Vacant(place) => Ok(Arc::clone(&place.insert(Arc::default()))),
+            Entry::Occupied(found) => {
+                // Another thread was first: its place is the one that counts.
+                self.count.fetch_sub(1, Ordering::Relaxed);
+                Ok(Arc::clone(found.get()))
+            }
+        }
+    }
+
+    /// A handle; the map's own lock is let go before anybody waits for the tenant's.
+    fn found(&self, tenant: TenantId) -> Option<Arc<Mutex<Ledger>>> {
+        self.tenants.get(&tenant).map(|ledger| Arc::clone(&ledger))
+    }
+
+    /// Takes a place in the map.
+    fn reserve(&self, now: MonoNanos) -> Result<(), NoRoom> {
+        let max = self.bounds.tenants;
+        let due_at = self.sweep_at.load(Ordering::Relaxed).max(SWEEP_FROM).min(max);
+        if self.count.load(Ordering::Relaxed) >= due_at {
+            self.sweep_in_turn(now);
+        }
+        let more = |count: usize| (count < max).then(|| count.saturating_add(1));
+        let reserved = self.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        reserved.map(drop).map_err(|_| NoRoom::Tenants { max })
+    }
+
+    /// Sweeps, unless somebody did a moment ago.
+    fn sweep_in_turn(&self, now: MonoNanos) {
+        let next = now.after(SWEEP_EVERY).get();
+        let turn = |from: u64| (now.get() >= from).then_some(next);
+        if self.sweep_from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, turn).is_ok() {
+            self.sweep(now);
+        }
+    }
+
+    fn sweep(&self, now: MonoNanos) {
+        let mut gone: usize = 0;
+        self.tenants.retain(|_, ledger| {
+            let Some(resting) = Arc::get_mut(ledger) else {
+                // In use: its counters are looked through if nobody has to wait for it.
+                if let Ok(mut ledger) = ledger.try_lock() {
+                    ledger.sweep(now);
+                }
+                return true;
+            };
+            let ledger = resting.get_mut().unwrap_or_else(PoisonError::into_inner);
+            ledger.sweep(now);
+            if ledger.is_empty() {
+                gone = gone.saturating_add(1);
+                return false;
+            }
+            true
+        });
+        let before = self.count.fetch_sub(gone, Ordering::Relaxed);
+        let kept = before.saturating_sub(gone);
+        self.sweep_at.store(kept.saturating_mul(2), Ordering::Relaxed);
+    }
+
+    /// Gives a handle back after a `last` step; forgets the tenant if nothing is left to remember.
+    fn leave(&self, tenant: TenantId, ledger: Arc<Mutex<Ledger>>, last: impl FnOnce(&mut Ledger)) {
+        let empty = {
+            let mut ledger = lock(&ledger);
+            last(&mut ledger);
+            ledger.is_empty()
+        };
+        drop(ledger);
+        if !empty {
+            return;
+        }
+        // Under the map's lock nobody gets a handle: a ledger that only the map holds stays as it is.
+        let gone = self.tenants.remove_if_mut(&tenant, |_, ledger| {
+            Arc::get_mut(ledger)
+                .is_some_and(|ledger| ledger.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty())
+        });
+        if gone.is_some() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Grant {
+    /// What the headers say, right after this request was admitted.
+    pub const fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Ends the request, which used `used_tokens` in all, prompt and output. What of the worst case was not used is
+    /// given back, so that the rules stand as if this request had asked no more from the start; what has run out
+    /// since is not given back a second time. What was used beyond the worst case is charged now.
+    pub fn settle(self, used_tokens: u64, now: MonoNanos) {
+        if let Some(ledger) = &self.ledger {
+            lock(ledger).settle(self.chain.rules(), self.number, self.worst_tokens, used_tokens, now);
+        }
+        // Dropping ends it.
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        let Some(ledger) = self.ledger.take() else { return };
+        let end = |ledger: &mut Ledger| ledger.end(self.chain.rules(), self.number);
+        self.limiter.leave(self.chain.tenant(), ledger, end);
+    }
+}
+
+/// A ledger is whole between any two of its steps, so it is good even after a panic elsewhere.
+fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+    ledger.lock().unwrap_or_else(PoisonError::into_inner)
+}
