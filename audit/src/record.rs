@@ -242,8 +242,10 @@ pub enum Reason {
     NotFound,
     /// The key may not do this.
     Forbidden,
-    /// The key has too many requests in flight.
+    /// The key, its project or its tenant has too many requests in flight.
     Concurrency,
+    /// The key, its project or its tenant has had as many requests or tokens in a minute as it may.
+    RateLimit,
     /// No engine is connected.
     NoEngine,
 }

@@ -73,6 +73,8 @@ pub(crate) enum Denied {
         /// The most there may be.
         limit: usize,
     },
+    /// A limit of the key, its project or its tenant is reached.
+    Limit(tenant::Refusal),
     /// Too much is under way.
     Overloaded,
     /// What is known of keys is older than the policy allows.
@@ -91,7 +93,7 @@ pub(crate) enum Denied {
 
 impl Denied {
     /// The status line's number.
-    pub(crate) const fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         match self {
             Self::NotAuthenticated | Self::Revoked => 401,
             Self::Forbidden(_) => 403,
@@ -107,6 +109,7 @@ impl Denied {
             | Self::NoSuchToken { .. }
             | Self::EmptyPrompt { .. }
             | Self::NoChat { .. } => 400,
+            Self::Limit(refusal) => rules::limit_status(refusal),
             Self::Concurrency { .. } => 429,
             Self::Failed(failure) => failed_status(failure),
             Self::Internal => 500,
@@ -115,8 +118,12 @@ impl Denied {
     }
 
     /// Seconds after which another try may do; none where it would not.
-    pub(crate) const fn retry_after_s(&self) -> Option<u32> {
+    pub(crate) fn retry_after_s(&self) -> Option<u64> {
         match self {
+            Self::Limit(refusal) => match refusal.retry() {
+                tenant::Retry::After { seconds, .. } => Some(seconds),
+                tenant::Retry::Useless => None,
+            },
             Self::Concurrency { .. }
             | Self::Overloaded
             | Self::KeysStale
@@ -170,7 +177,7 @@ impl Denied {
         write(&ErrorBody { message: &message, kind, param, code: Some(code) })
     }
 
-    const fn code(&self) -> (&'static str, Option<&'static str>) {
+    fn code(&self) -> (&'static str, Option<&'static str>) {
         match self {
             Self::NotAuthenticated | Self::Revoked => ("invalid_api_key", None),
             Self::Forbidden(Forbidden::Model) => ("permission_denied", Some("model")),
@@ -193,6 +200,7 @@ impl Denied {
             Self::NoSuchToken { param, .. } => ("unknown_token", Some(*param)),
             Self::EmptyPrompt { param } => ("empty_prompt", Some(*param)),
             Self::NoChat { .. } => ("unsupported_chat", Some("messages")),
+            Self::Limit(refusal) => (rules::limit_code(refusal), None),
             Self::Concurrency { .. } => ("rate_limit_exceeded", None),
             Self::Overloaded | Self::NoEngine | Self::Draining => ("engine_overloaded", None),
             Self::NoAudit => ("audit_unavailable", None),
@@ -235,6 +243,7 @@ impl Denied {
             Self::Concurrency { limit } => format!(
                 "Rate limit reached: this key may have {limit} requests under way at once. Wait for one to end, or ask for a higher limit."
             ),
+            Self::Limit(refusal) => rules::limit_message(refusal),
             Self::Overloaded => "The engine is overloaded. Try again shortly.".into(),
             Self::KeysStale => {
                 "What this server knows of API keys is too old to be relied on. Try again shortly.".into()
@@ -251,7 +260,10 @@ impl Denied {
 impl Denied {
     /// Which rule it was, for the header `x-bulkhead-reason`: the level, and what it bounds there. The code, where no rule of
     /// anybody's is behind it.
-    pub(crate) const fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> &'static str {
+        if let Self::Limit(refusal) = self {
+            return rules::limit_reason(refusal);
+        }
         if let Self::Forbidden(forbidden) = self {
             return forbidden.reason();
         }

@@ -11,7 +11,10 @@ use bytes::Bytes;
 use model::ModelText;
 use policies::{InForce, Policy, Source, Version};
 use ring::rand::{SecureRandom, SystemRandom};
-use tenant::{Caller, Directory, Inflight, NotAuthenticated, Presence, Principal, UnixMillis};
+use tenant::{
+    Caller, Directory, Grant, Inflight, Limiter, ModelName, MonoNanos, NotAuthenticated, Presence, Principal,
+    UnixMillis,
+};
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
 use wire::{Alarm, WireKey};
@@ -91,6 +94,9 @@ pub(crate) struct House {
     pub(crate) audit: Arc<AuditLog>,
     pub(crate) meter: Arc<Meter>,
     inflight: Inflight,
+    limiter: Limiter,
+    /// Where the limiter's clock began.
+    clock: Instant,
     large: Semaphore,
     random: SystemRandom,
     started: u64,
@@ -138,6 +144,8 @@ impl Gateway {
             audit: parts.audit,
             meter: Arc::default(),
             inflight: Inflight::new(),
+            limiter: Limiter::default(),
+            clock: Instant::now(),
             large: Semaphore::new(LARGE_AT_ONCE),
             random: SystemRandom::new(),
             started,
@@ -283,7 +291,12 @@ impl House {
         };
         match self.admit(endpoint, body, &principal).await {
             Ok((engine, window, prepared, seed)) => {
-                let run = self.run_of(&principal, presence, &prepared, engine, (window, seed));
+                let grant = match self.grant(&principal, &prepared) {
+                    Ok(grant) => grant,
+                    Err(denied) => return Err((denied, Some(ledger))),
+                };
+                client.met(grant.standing());
+                let run = self.run_of(&principal, (presence, grant), &prepared, engine, (window, seed));
                 flow::serve(run, prepared, ledger, client).await
             }
             Err(denied) => Err((denied, Some(ledger))),
@@ -317,10 +330,19 @@ impl House {
         Ok((engine, window, prepared.within(principal.scopes())?, u64::from_le_bytes(seed)))
     }
 
+    /// Takes what the request may cost from the limits that it meets.
+    fn grant(&self, principal: &Principal, prepared: &Prepared) -> Result<Grant, Denied> {
+        // The model is ours, so its name is one.
+        let model = ModelName::new(&prepared.call.model).ok_or(Denied::NoSuchModel)?;
+        let chain = self.directory.chain(principal, &model).map_err(|_| Denied::Internal)?;
+        let now = MonoNanos::between(self.clock, Instant::now());
+        self.limiter.admit(&chain, prepared.ask(), now).map_err(Denied::Limit)
+    }
+
     fn run_of(
         &self,
         principal: &Principal,
-        presence: Presence,
+        (presence, grant): (Presence, Grant),
         prepared: &Prepared,
         engine: Engine,
         (window, seed): (u32, u64),
@@ -352,6 +374,7 @@ impl House {
             shape,
             cut: self.cut.subscribe(),
             presence,
+            grant: (grant, self.clock),
         }
     }
 }

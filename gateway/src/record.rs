@@ -11,7 +11,7 @@ use audit::{
 };
 use isolation::evidence::Evidence;
 use isolation::outcome;
-use tenant::Principal;
+use tenant::{Principal, Quota, Refusal};
 
 use crate::answer::{Count, Denied};
 use crate::link::Engine;
@@ -281,6 +281,15 @@ fn ended_by(denied: &Denied) -> Outcome {
             rejected(Reason::UnknownToken, bound(usize::try_from(*id).unwrap_or(usize::MAX), *vocab))
         }
         Denied::EmptyPrompt { .. } => rejected(Reason::EmptyPrompt, None),
+        Denied::Limit(Refusal::Over(over)) => {
+            let reason = match over.quota {
+                Quota::PromptTokens | Quota::OutputTokens => Reason::TooLong,
+                Quota::RequestsPerMinute | Quota::TokensPerMinute => Reason::RateLimit,
+                Quota::AtOnce => Reason::Concurrency,
+            };
+            rejected(reason, Some(Bound { asked: over.asked, allowed: over.limit.get().into() }))
+        }
+        Denied::Limit(Refusal::NoRoom(_)) => rejected(Reason::RateLimit, None),
         Denied::Concurrency { limit } => {
             rejected(Reason::Concurrency, bound(limit.saturating_add(1), *limit))
         }

@@ -26,9 +26,11 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::StoreError;
 use crate::key::{ApiKey, KeyKind};
+use crate::level::{Level, ModelName};
 use crate::limits::Expiry;
 use crate::pepper::Pepper;
 use crate::presence::{Presence, Present};
+use crate::rate::{BadChain, Chain};
 use crate::share::TenantShare;
 use crate::store::{Digested, Revision, Store, TenantState};
 use crate::time::UnixMillis;
@@ -156,6 +158,18 @@ impl Directory {
         let presence = self.present.enter(principal.key);
         // After the entry: a snapshot that comes now finds it.
         if self.snapshot.load().works(principal.key) { Ok(presence) } else { Err(NotAuthenticated::Invalid) }
+    }
+
+    /// The limits that a request of this principal for this model meets, as the store last said.
+    ///
+    /// # Errors
+    /// When they do not go together, which no store of ours says.
+    pub fn chain(&self, principal: &Principal, model: &ModelName) -> Result<Chain, BadChain> {
+        let snapshot = self.snapshot.load();
+        let Principal { key, project, tenant, .. } = *principal;
+        let levels = [Level::Key(key), Level::Project(project), Level::Tenant(tenant)];
+        let rules = levels.into_iter().flat_map(|level| snapshot.rules_of(level, model));
+        Chain::new(tenant, rules.cloned().collect())
     }
 
     /// How long revocations took to arrive here.

@@ -32,6 +32,9 @@ pub enum StoreError {
         /// Allowed.
         allowed: Duration,
     },
+    /// The key is a person's or an auditor's.
+    #[error("this key asks no models, and so has no limits")]
+    NoLimits,
     /// A list of scopes is too long.
     #[error("{0}")]
     Scopes(#[from] TooManyEntries),

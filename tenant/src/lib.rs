@@ -58,7 +58,7 @@ pub use scopes::{Allowed, AtMost, EndpointScope, SCOPE_ENTRIES_MAX, Scopes, TooM
 pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
-    BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, OVERLAP_MAX, PROJECTS_MAX, Project, Revision, Revoked, Rotated,
-    SecretRecord, Store, TENANTS_MAX, Tenant, TenantId, TenantState,
+    BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, OVERLAP_MAX, PROJECTS_MAX, Project, Revision,
+    Revoked, Rotated, SecretRecord, Store, TENANTS_MAX, Tenant, TenantId, TenantState,
 };
 pub use time::{MonoNanos, UnixMillis};

@@ -9,6 +9,7 @@ mod change;
 mod delta;
 mod dialect;
 mod keys;
+pub(crate) mod limits;
 mod open;
 mod projects;
 pub(crate) mod row;
@@ -33,6 +34,7 @@ use dialect::Dialect;
 
 pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
 pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};
+pub use limits::LIMITS_MAX;
 pub use projects::Project;
 pub use row::{Revision, TenantId};
 pub use tenants::{Tenant, TenantState};
@@ -66,6 +68,7 @@ struct Room {
     tenants: u32,
     projects: u32,
     keys: u32,
+    limits: u32,
 }
 
 impl Store {
@@ -102,7 +105,7 @@ impl Store {
     }
 
     fn on(pool: AnyPool, dialect: Dialect, address: Option<Arc<Secret<String>>>, pepper: Pepper) -> Self {
-        let room = Room { tenants: TENANTS_MAX, projects: PROJECTS_MAX, keys: KEYS_MAX };
+        let room = Room { tenants: TENANTS_MAX, projects: PROJECTS_MAX, keys: KEYS_MAX, limits: LIMITS_MAX };
         let (pepper, random, is_ready) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
         Self { pool, dialect, address, is_ready, pepper, random, room }
     }

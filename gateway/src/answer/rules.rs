@@ -1,6 +1,6 @@
 //! What rules of a key, a tenant or a model refuse, with their numbers, and how that is said.
 
-use tenant::EndpointScope;
+use tenant::{EndpointScope, Level, NoRoom, Quota, Refusal};
 
 /// What a key that works may not do.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,6 +57,59 @@ pub(crate) enum Count {
     Exactly(usize),
     /// Counting stopped here.
     AtLeast(usize),
+}
+
+/// 400 where the request itself is too long, whenever it comes; 429 where it comes too soon.
+pub(super) fn limit_status(refusal: &Refusal) -> u16 {
+    match refusal {
+        Refusal::Over(over) => match over.quota {
+            Quota::PromptTokens | Quota::OutputTokens => 400,
+            Quota::RequestsPerMinute | Quota::TokensPerMinute | Quota::AtOnce => 429,
+        },
+        Refusal::NoRoom(NoRoom::Tenants { .. }) => 503,
+        Refusal::NoRoom(NoRoom::Counters { .. } | NoRoom::InFlight { .. }) => 429,
+    }
+}
+
+pub(super) fn limit_code(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::Over(over) => match over.quota {
+            Quota::PromptTokens => "prompt_limit_exceeded",
+            Quota::OutputTokens => "output_limit_exceeded",
+            Quota::RequestsPerMinute | Quota::TokensPerMinute | Quota::AtOnce => "rate_limit_exceeded",
+        },
+        Refusal::NoRoom(_) => "rate_limit_exceeded",
+    }
+}
+
+/// The level and the limit, in the words of `bulkhead limit`.
+pub(super) fn limit_reason(refusal: &Refusal) -> &'static str {
+    let over = match refusal {
+        Refusal::Over(over) => over,
+        Refusal::NoRoom(_) => return "gateway.counters",
+    };
+    match (over.scope.level, over.quota) {
+        (Level::Key(_), Quota::RequestsPerMinute) => "key.requests_per_minute",
+        (Level::Key(_), Quota::TokensPerMinute) => "key.tokens_per_minute",
+        (Level::Key(_), Quota::AtOnce) => "key.at_once",
+        (Level::Key(_), Quota::PromptTokens) => "key.prompt_tokens",
+        (Level::Key(_), Quota::OutputTokens) => "key.output_tokens",
+        (Level::Project(_), Quota::RequestsPerMinute) => "project.requests_per_minute",
+        (Level::Project(_), Quota::TokensPerMinute) => "project.tokens_per_minute",
+        (Level::Project(_), Quota::AtOnce) => "project.at_once",
+        (Level::Project(_), Quota::PromptTokens) => "project.prompt_tokens",
+        (Level::Project(_), Quota::OutputTokens) => "project.output_tokens",
+        (Level::Tenant(_), Quota::RequestsPerMinute) => "tenant.requests_per_minute",
+        (Level::Tenant(_), Quota::TokensPerMinute) => "tenant.tokens_per_minute",
+        (Level::Tenant(_), Quota::AtOnce) => "tenant.at_once",
+        (Level::Tenant(_), Quota::PromptTokens) => "tenant.prompt_tokens",
+        (Level::Tenant(_), Quota::OutputTokens) => "tenant.output_tokens",
+    }
+}
+
+/// As `OpenAI` begins it, and then the limit's own words: which, of whom, asked, left, and when it clears.
+pub(super) fn limit_message(refusal: &Refusal) -> String {
+    format!("Rate limit reached: {refusal}.")
 }
 
 impl Forbidden {

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
+use tenant::{Refusal, Retry, Standing};
 
 use crate::answer::Denied;
 use crate::flow::{Body, Client, Gone, Proofs};
@@ -12,6 +13,8 @@ pub(super) struct Downstream<'a> {
     pub(super) session: &'a mut Session,
     pub(super) request: uuid::Uuid,
     pub(super) arrived: std::time::Instant,
+    /// How the limits that the request met stand, once it met them.
+    pub(super) standing: Option<Standing>,
 }
 
 impl Downstream<'_> {
@@ -23,6 +26,9 @@ impl Downstream<'_> {
             ("x-request-id", self.request.to_string()),
             ("openai-processing-ms", ms.to_string()),
         ] {
+            head.insert_header(name, value).map_err(|_| Gone)?;
+        }
+        for (name, value) in self.standing.iter().flat_map(Standing::headers) {
             head.insert_header(name, value).map_err(|_| Gone)?;
         }
         Ok(head)
@@ -42,6 +48,9 @@ impl Downstream<'_> {
 
     /// Answers whole, with a denial.
     pub(super) async fn deny(&mut self, denied: &Denied) -> Result<(), Gone> {
+        if let Denied::Limit(Refusal::Over(over)) = denied {
+            self.standing = Some(over.standing);
+        }
         let body = denied.json();
         let mut head = self.head(denied.status(), "application/json")?;
         let mut add = |name: &'static str, value: String| head.insert_header(name, value).map_err(|_| Gone);
@@ -49,6 +58,13 @@ impl Downstream<'_> {
         add("x-bulkhead-reason", denied.reason().to_owned())?;
         if let Some(seconds) = denied.retry_after_s() {
             add("retry-after", seconds.to_string())?;
+        }
+        if let Denied::Limit(refusal) = denied {
+            match refusal.retry() {
+                Retry::After { millis, .. } => add("retry-after-ms", millis.to_string())?,
+                // The official clients try a 429 again unless they are told that it is of no use.
+                Retry::Useless => add("x-should-retry", "false".to_owned())?,
+            }
         }
         if *denied == Denied::NotAuthenticated {
             add("www-authenticate", "Bearer".into())?;
@@ -62,6 +78,10 @@ impl Downstream<'_> {
 
 #[async_trait::async_trait]
 impl Client for Downstream<'_> {
+    fn met(&mut self, standing: Standing) {
+        self.standing = Some(standing);
+    }
+
     async fn begin(&mut self, proofs: Proofs, body: Body) -> Result<(), Gone> {
         tracing::debug!(sequences = proofs.len(), "proved");
         let head = match body {

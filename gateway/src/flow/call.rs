@@ -7,6 +7,7 @@ use audit::Ticket;
 use bytes::Bytes;
 use isolation::outcome::{Failure, Finish};
 use model::ModelText;
+use tenant::MonoNanos;
 use tokio::time::{Instant, timeout_at};
 use wire::{Logprobs, TokenOut};
 
@@ -35,6 +36,8 @@ pub(crate) struct Run {
     pub(crate) cut: tokio::sync::watch::Receiver<bool>,
     /// Says when the key does not work any more.
     pub(crate) presence: tenant::Presence,
+    /// What it took of limits, and the start of the clock that they are counted by.
+    pub(crate) grant: (tenant::Grant, std::time::Instant),
 }
 
 /// How a request ended that did not end well.
@@ -62,10 +65,13 @@ pub(crate) async fn serve(
     mut ledger: Ledger,
     client: &mut dyn Client,
 ) -> Result<(), (Denied, Option<Ledger>)> {
-    let (ended, began) = {
+    let (ended, began, used) = {
         let mut answer = Answer::new(&run, &prepared, &mut ledger, client);
-        (answer.whole(prepared.prompts.clone()).await, answer.began)
+        (answer.whole(prepared.prompts.clone()).await, answer.began, answer.used())
     };
+    // Dropped before, by whatever end, the grant keeps the worst case.
+    let (grant, clock) = run.grant;
+    grant.settle(used, MonoNanos::between(clock, std::time::Instant::now()));
     match ended {
         Ok(()) => {
             ledger.complete();
@@ -354,6 +360,13 @@ impl<'a> Answer<'a> {
     fn all_finished(&self) -> Result<(), Broken> {
         let all = self.sequences.iter().all(|sequence| sequence.finish.is_some());
         if all { Ok(()) } else { Err(Denied::Internal.into()) }
+    }
+
+    /// Tokens that count against limits: nothing of what was refused before it was computed, else prompts and what was written.
+    fn used(&self) -> u64 {
+        let is_computed = self.sequences.iter().any(|sequence| sequence.cached.is_some());
+        let Usage { prompt, completion, .. } = self.usage();
+        if is_computed { prompt.saturating_add(completion) } else { 0 }
     }
 
     fn usage(&self) -> Usage {

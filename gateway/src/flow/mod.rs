@@ -46,6 +46,8 @@ pub(crate) struct Gone;
 /// The way to one client.
 #[async_trait::async_trait]
 pub(crate) trait Client: Send {
+    /// Takes note of how the limits stand that the request met, for the head.
+    fn met(&mut self, standing: tenant::Standing);
     /// Sends the head of a 200.
     async fn begin(&mut self, proofs: Proofs, body: Body) -> Result<(), Gone>;
     /// Sends bytes of the body.

@@ -2,7 +2,7 @@
 
 use model::{GenerationPrompt, ModelText, Nonce, Segment, TemplateError};
 use policies::Policy;
-use tenant::Scopes;
+use tenant::{Ask, Scopes};
 
 use crate::answer::{CapOf, Count, Denied, Forbidden, OverCap, TooLong};
 use crate::fault::{Fault, seeded};
@@ -18,6 +18,14 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// What it asks of limits, at most: each prompt once, and each choice of each with its whole output.
+    pub(crate) fn ask(&self) -> Ask {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let prompt_tokens = count(self.prompts.iter().map(Vec::len).sum());
+        let choices = count(self.prompts.len()).saturating_mul(self.call.choices.into());
+        Ask { prompt_tokens, output_tokens_max: self.output.saturating_mul(choices) }
+    }
+
     /// This, if a key of these scopes may send it. An answer whose length is not said is no longer than the key allows.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The copy of a directory on disk, with which a gateway starts while the store is away.
 //!
 //! ```text
-//! "bulkhead keys 1\n"  head  tenants  terms  keys  CRC-32 of all before
+//! "bulkhead keys 1\n"  head  tenants  terms  keys  limits  CRC-32 of all before
 //! ```
 //! The parts are in postcard's format. The file's time of modification is when the store last confirmed it.
 
@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use super::snapshot::{Snapshot, Terms};
 use crate::error::StoreError;
-use crate::store::{KEYS_MAX, Revision, TENANTS_MAX, TenantEntry};
-use stored::{Head, StoredKey, StoredTenant, StoredTerms};
+use crate::store::{KEYS_MAX, LIMITS_MAX, Revision, TENANTS_MAX, TenantEntry};
+use stored::{Head, StoredKey, StoredRule, StoredTenant, StoredTerms};
 
 const MAGIC: &[u8] = b"bulkhead keys 1\n";
 /// Bytes of the largest item: the terms of a key, with all the scopes that it may have.
@@ -77,7 +77,8 @@ impl Snapshot {
             });
         }
         let (tenants, keys) = (count(self.tenants().count()), count(self.keys()));
-        put(out, &Head { revision: self.revision().0, tenants, terms: count(terms.len()), keys })?;
+        let (terms_count, rules) = (count(terms.len()), count(self.rules().count()));
+        put(out, &Head { revision: self.revision().0, tenants, terms: terms_count, keys, rules })?;
         for tenant in self.tenants() {
             put(out, &StoredTenant::of(tenant))?;
         }
@@ -88,7 +89,7 @@ impl Snapshot {
             let terms = places.get(&Arc::as_ptr(&entry.terms)).copied().unwrap_or(u32::MAX);
             put(out, &StoredKey::of(entry, terms))?;
         }
-        Ok(())
+        self.rules().try_for_each(|rule| put(out, &StoredRule::of(rule)))
     }
 
     fn read(input: &mut impl Read) -> Result<Self, RecallError> {
@@ -97,8 +98,8 @@ impl Snapshot {
         if magic != MAGIC {
             return Err(RecallError::Damaged);
         }
-        let Head { revision, tenants, terms, keys } = take(input)?;
-        if tenants > TENANTS_MAX || terms > KEYS_MAX || keys > KEYS_MAX {
+        let Head { revision, tenants, terms, keys, rules } = take(input)?;
+        if tenants > TENANTS_MAX || terms > KEYS_MAX || keys > KEYS_MAX || rules > LIMITS_MAX {
             return Err(RecallError::Damaged);
         }
         let tenants: Vec<TenantEntry> =
@@ -107,7 +108,8 @@ impl Snapshot {
             (0..terms).map(|_| take::<StoredTerms>(input)?.read().map(Arc::new)).collect::<Result<_, _>>()?;
         let keys =
             (0..keys).map(|_| take::<StoredKey>(input)?.read(&terms)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::whole(Revision(revision), tenants, keys))
+        let rules = (0..rules).map(|_| take::<StoredRule>(input)?.read()).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::whole(Revision(revision), tenants, keys, rules))
     }
 }
 

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use crate::error::StoreError;
 use crate::key::KeyId;
+use crate::level::{Level, ModelName, Models};
 use crate::limits::{Expiry, KeyLimits};
 use crate::purpose::Purpose;
+use crate::rate::{Limits, Rule};
 use crate::share::{MemoryShare, TenantShare};
 use crate::store::{Delta, Digested, KEYS_MAX, KeyEntry, Revision, TenantEntry, TenantId, TenantState};
 
@@ -21,6 +23,8 @@ pub(crate) struct Snapshot {
     revision: Revision,
     shards: Vec<Arc<[Entry]>>,
     tenants: Arc<HashMap<TenantId, TenantEntry>>,
+    /// Limits, by whom they bind; none of them is open.
+    rules: Arc<HashMap<Level, Arc<[Rule]>>>,
     /// Of tenants that have one; by tag.
     shares: Arc<[TenantShare]>,
     keys: usize,
@@ -52,13 +56,19 @@ impl Snapshot {
             revision: Revision::NONE,
             shards: vec![none; SHARDS],
             tenants: Arc::default(),
+            rules: Arc::default(),
             shares: Arc::new([]),
             keys: 0,
         }
     }
 
     /// All there is, from nowhere else.
-    pub(super) fn whole(revision: Revision, tenants: Vec<TenantEntry>, keys: Vec<Entry>) -> Self {
+    pub(super) fn whole(
+        revision: Revision,
+        tenants: Vec<TenantEntry>,
+        keys: Vec<Entry>,
+        rules: Vec<Rule>,
+    ) -> Self {
         let empty = Self::empty();
         let (tenants, shares) = empty.tenants_with(tenants);
         let mut lists = vec![Vec::new(); SHARDS];
@@ -73,7 +83,8 @@ impl Snapshot {
             list.into()
         };
         let shards = lists.into_iter().map(sorted).collect();
-        Self { revision, shards, tenants, shares, keys: count }
+        let rules = empty.rules_with(rules);
+        Self { revision, shards, tenants, rules, shares, keys: count }
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -89,7 +100,8 @@ impl Snapshot {
     /// # Errors
     /// [`StoreError::Full`] when there would be more keys than [`KEYS_MAX`].
     pub(crate) fn with(&self, delta: Delta) -> Result<Self, StoreError> {
-        let Delta { revision, tenants, keys } = delta;
+        let Delta { revision, tenants, keys, rules } = delta;
+        let rules = self.rules_with(rules);
         let (tenants, shares) = self.tenants_with(tenants);
         let mut shards = self.shards.clone();
         let mut known = HashSet::new();
@@ -101,7 +113,41 @@ impl Snapshot {
         if u32::try_from(keys).map_or(true, |keys| keys > KEYS_MAX) {
             return Err(StoreError::Full { limit: KEYS_MAX });
         }
-        Ok(Self { revision, shards, tenants, shares, keys })
+        Ok(Self { revision, shards, tenants, rules, shares, keys })
+    }
+
+    fn rules_with(&self, changed: Vec<Rule>) -> Arc<HashMap<Level, Arc<[Rule]>>> {
+        if changed.is_empty() {
+            return Arc::clone(&self.rules);
+        }
+        let mut all = HashMap::clone(&self.rules);
+        for rule in changed {
+            let of = all.remove(&rule.scope.level);
+            let others = of.iter().flat_map(|rules| rules.iter()).filter(|other| other.scope != rule.scope);
+            let kept = Some(&rule).filter(|rule| rule.limits != Limits::OPEN);
+            let rules: Arc<[Rule]> = others.chain(kept).cloned().collect();
+            if !rules.is_empty() {
+                all.insert(rule.scope.level, rules);
+            }
+        }
+        Arc::new(all)
+    }
+
+    /// The limits that bind requests of a level for a model.
+    pub(crate) fn rules_of<'a>(
+        &'a self,
+        level: Level,
+        model: &'a ModelName,
+    ) -> impl Iterator<Item = &'a Rule> {
+        let rules = self.rules.get(&level).into_iter().flat_map(|rules| rules.iter());
+        rules.filter(move |rule| match &rule.scope.models {
+            Models::All => true,
+            Models::One(name) => name == model,
+        })
+    }
+
+    pub(super) fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.values().flat_map(|rules| rules.iter())
     }
 
     fn tenants_with(

@@ -8,8 +8,9 @@ use crate::error::StoreError;
 use crate::key::KeyId;
 use crate::limits::{Expiry, KeyLimits};
 use crate::purpose::Purpose;
+use crate::rate::Rule;
 use crate::share::MemoryShare;
-use crate::store::{Revision, Store, TenantId, TenantState, row};
+use crate::store::{Revision, Store, TenantId, TenantState, limits, row};
 use crate::time::UnixMillis;
 
 /// Keys read at once.
@@ -20,6 +21,8 @@ pub(crate) struct Delta {
     pub(crate) revision: Revision,
     pub(crate) tenants: Vec<TenantEntry>,
     pub(crate) keys: Vec<KeyEntry>,
+    /// Those that set no limit any more among them.
+    pub(crate) rules: Vec<Rule>,
 }
 
 /// What a directory must know of a tenant.
@@ -68,7 +71,10 @@ impl Store {
         .await?;
         let tenants = tenants.iter().map(TenantEntry::read).collect::<Result<_, _>>()?;
         let keys = self.changed_keys(&mut look, since).await?;
-        Ok(Delta { revision: Revision(revision), tenants, keys })
+        let rules =
+            sqlx::query(limits::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look).await?;
+        let rules = rules.iter().map(limits::read).collect::<Result<_, _>>()?;
+        Ok(Delta { revision: Revision(revision), tenants, keys, rules })
     }
 
     async fn changed_keys(

@@ -115,6 +115,7 @@ fn migrations(dialect: Dialect) -> Migrator {
         ("tenants and keys", include_str!("../../migrations/0001_tenants_and_keys.sql")),
         ("shares", include_str!("../../migrations/0002_shares.sql")),
         ("projects and secrets", include_str!("../../migrations/0003_projects_and_secrets.sql")),
+        ("limits", include_str!("../../migrations/0004_limits.sql")),
     ];
     let migration = |(version, (name, sql)): (i64, (&'static str, &'static str))| {
         // Ours alone: no word of anybody's is in it.

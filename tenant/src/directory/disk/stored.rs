@@ -12,7 +12,9 @@ use crate::directory::snapshot::{Entry, Terms};
 use crate::key::KeyId;
 use crate::limits::{Concurrency, Expiry};
 use crate::purpose::Purpose;
+use crate::rate::{Limits, Rule};
 use crate::share::MemoryCap;
+use crate::store::limits;
 use crate::store::row::{self, StoredPurpose};
 use crate::store::{Digested, TenantEntry, TenantState};
 
@@ -22,6 +24,7 @@ pub(super) struct Head {
     pub(super) tenants: u32,
     pub(super) terms: u32,
     pub(super) keys: u32,
+    pub(super) rules: u32,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -60,6 +63,40 @@ pub(super) struct StoredSecret {
     pub(super) pepper_version: u32,
     pub(super) digest: [u8; 32],
     pub(super) ends_ms: Option<i64>,
+}
+
+#[derive(Deserialize, Serialize)]
+pub(super) struct StoredRule {
+    level: String,
+    subject: String,
+    model: String,
+    /// In the order of [`Limits`].
+    limits: [Option<i64>; 5],
+}
+
+impl StoredRule {
+    pub(super) fn of(Rule { scope, limits: of }: &Rule) -> Self {
+        let limits =
+            [of.requests_per_minute, of.tokens_per_minute, of.at_once, of.prompt_tokens, of.output_tokens];
+        Self {
+            level: scope.level.name().to_owned(),
+            subject: limits::subject(scope.level),
+            model: limits::model(&scope.models).to_owned(),
+            limits: limits.map(limits::stored),
+        }
+    }
+
+    pub(super) fn read(self) -> Result<Rule, RecallError> {
+        let [requests, tokens, at_once, prompt, output] = self.limits;
+        let limits = Limits {
+            requests_per_minute: limits::limit(requests, "requests_per_minute")?,
+            tokens_per_minute: limits::limit(tokens, "tokens_per_minute")?,
+            at_once: limits::limit(at_once, "at_once")?,
+            prompt_tokens: limits::limit(prompt, "prompt_tokens")?,
+            output_tokens: limits::limit(output, "output_tokens")?,
+        };
+        Ok(Rule { scope: limits::scope(&self.level, &self.subject, &self.model)?, limits })
+    }
 }
 
 impl StoredTenant {

@@ -1,9 +1,12 @@
+use std::num::NonZeroU32;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use super::*;
 use crate::directory::{Caller, Directory, Keep};
+use crate::level::{Level, ModelName, Models};
 use crate::limits::Expiry;
 use crate::purpose::{Mode, Purpose, Reach, Role};
+use crate::rate::{Limit, Limits, Rule, Scope};
 use crate::scopes::{Allowed, EndpointScope, Scopes};
 use crate::secret::Secret;
 use crate::store::tests::{Bench, NOW, at};
@@ -32,6 +35,11 @@ async fn bench() -> (Bench, Vec<String>) {
     let (rotated, first) = bench.key(tenant).await;
     let second = bench.store.rotate_key(rotated.id, DAY, at(NOW)).await.unwrap();
     keys.extend([first.expose().clone(), second.key.expose().clone()]);
+    let limits = Limits { at_once: Limit::AtMost(NonZeroU32::new(3).unwrap()), ..Limits::OPEN };
+    for models in [Models::All, Models::One(ModelName::new("a").unwrap())] {
+        let scope = Scope { level: Level::Project(project), models };
+        bench.store.set_limits(&Rule { scope, limits }).await.unwrap();
+    }
     let (revoked, _) = bench.key(tenant).await;
     bench.store.revoke_key(revoked.id, at(NOW)).await.unwrap();
     (bench, keys)
@@ -56,6 +64,9 @@ async fn a_copy_is_what_it_was_made_of() {
     assert_eq!(recalled.keys(), 5);
     assert_eq!(callers(&recalled, &keys), callers(&directory, &keys));
     assert_eq!(recalled.snapshot.load().revision(), directory.snapshot.load().revision());
+    let Caller::Service(principal) = &callers(&recalled, &keys)[0] else { panic!("a service key") };
+    let chain = |of: &Directory| of.chain(principal, &ModelName::new("a").unwrap()).unwrap();
+    assert_eq!((chain(&recalled).rules().len(), chain(&recalled)), (2, chain(&directory)), "limits too");
     let late = at(NOW + 2 * 86_400_000);
     assert!(recalled.authenticate(&keys[0], late).is_err(), "it expires as before");
     assert!(recalled.authenticate(&keys[4], late).is_err() && recalled.authenticate(&keys[5], late).is_ok());
