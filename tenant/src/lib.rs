@@ -44,7 +44,7 @@ pub use pepper::{Pepper, PepperError};
 pub use rate::{
     Ask, BadChain, Bounds, COUNTERS_MAX, Chain, Clears, Grant, IN_FLIGHT_MAX, Limit, Limiter, Limits,
     Measure, Meter, NoRoom, OverLimit, Quota, RULES_MAX, Refusal, Reset, Retry, Rule, SWEEP_EVERY, Scope,
-    Standing, TRACKED_TENANTS_MAX, WHEN_ONE_ENDS,
+    Standing, TRACKED_TENANTS_MAX, WHEN_COUNTS_RUN_OUT, WHEN_ONE_ENDS,
 };
 pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
