@@ -52,7 +52,7 @@ pub use purpose::{Mode, Purpose, Reach, Role};
 pub use rate::{
     Ask, BadChain, Bounds, COUNTERS_MAX, Chain, Clears, Grant, IN_FLIGHT_MAX, Limit, Limiter, Limits,
     Measure, Meter, NoRoom, OverLimit, Quota, RULES_MAX, Refusal, Reset, Retry, Rule, SWEEP_EVERY, Scope,
-    Standing, TRACKED_TENANTS_MAX, WHEN_ONE_ENDS,
+    Standing, TRACKED_TENANTS_MAX, WHEN_COUNTS_RUN_OUT, WHEN_ONE_ENDS,
 };
 pub use scopes::{Allowed, AtMost, EndpointScope, SCOPE_ENTRIES_MAX, Scopes, TooManyEntries};
 pub use secret::Secret;

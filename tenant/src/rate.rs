@@ -23,7 +23,7 @@ mod rule;
 mod standing;
 
 pub use limiter::{Bounds, COUNTERS_MAX, Grant, IN_FLIGHT_MAX, Limiter, SWEEP_EVERY, TRACKED_TENANTS_MAX};
-pub use refusal::{Clears, NoRoom, OverLimit, Quota, Refusal, Retry, WHEN_ONE_ENDS};
+pub use refusal::{Clears, NoRoom, OverLimit, Quota, Refusal, Retry, WHEN_COUNTS_RUN_OUT, WHEN_ONE_ENDS};
 pub use rule::{Ask, BadChain, Chain, Limit, Limits, RULES_MAX, Rule, Scope};
 pub use standing::{Measure, Meter, Reset, Standing};
 

@@ -34,6 +34,16 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    /// Has counted nothing, and knows no moment before `begins`.
+    pub(super) fn new(begins: MonoNanos) -> Self {
+        Self { now: begins, ..Self::default() }
+    }
+
+    /// The latest that it was told.
+    pub(super) const fn now(&self) -> MonoNanos {
+        self.now
+    }
+
     /// Takes what `ask` needs by every rule, or nothing. Returns the request's number.
     pub(super) fn admit(
         &mut self,

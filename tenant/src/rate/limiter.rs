@@ -65,6 +65,9 @@ struct Inner {
     sweep_at: AtomicUsize,
     /// No sweep before this, in nanoseconds.
     sweep_from: AtomicU64,
+    /// The latest moment, in nanoseconds, that a forgotten tenant had seen. Whoever comes anew begins there: a clock
+    /// that comes late does not reach back behind what was forgotten.
+    forgotten: AtomicU64,
 }
 
 /// A request that was admitted. It is in flight until this is dropped.
@@ -150,7 +153,10 @@ impl Inner {
         }
         self.reserve(now)?;
         match self.tenants.entry(tenant) {
-            Entry::Vacant(place) => Ok(Arc::clone(&place.insert(Arc::default()))),
+            Entry::Vacant(place) => {
+                let begins = MonoNanos::new(self.forgotten.load(Ordering::Relaxed));
+                Ok(Arc::clone(&place.insert(Arc::new(Mutex::new(Ledger::new(begins))))))
+            }
             Entry::Occupied(found) => {
                 // Another thread was first: its place is the one that counts.
                 self.count.fetch_sub(1, Ordering::Relaxed);
@@ -197,15 +203,22 @@ impl Inner {
             };
             let ledger = resting.get_mut().unwrap_or_else(PoisonError::into_inner);
             ledger.sweep(now);
-            if ledger.is_empty() {
-                gone = gone.saturating_add(1);
-                return false;
-            }
-            true
+            let forget = self.forget(ledger);
+            gone = gone.saturating_add(usize::from(forget));
+            !forget
         });
         let before = self.count.fetch_sub(gone, Ordering::Relaxed);
         let kept = before.saturating_sub(gone);
         self.sweep_at.store(kept.saturating_mul(2), Ordering::Relaxed);
+    }
+
+    /// Whether a ledger at rest can be forgotten; its moment is kept if so. The map's lock is held.
+    fn forget(&self, ledger: &Ledger) -> bool {
+        let empty = ledger.is_empty();
+        if empty {
+            self.forgotten.fetch_max(ledger.now().get(), Ordering::Relaxed);
+        }
+        empty
     }
 
     /// Gives a handle back after a `last` step; forgets the tenant if nothing is left to remember.
@@ -222,7 +235,7 @@ impl Inner {
         // Under the map's lock nobody gets a handle: a ledger that only the map holds stays as it is.
         let gone = self.tenants.remove_if_mut(&tenant, |_, ledger| {
             Arc::get_mut(ledger)
-                .is_some_and(|ledger| ledger.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty())
+                .is_some_and(|ledger| self.forget(ledger.get_mut().unwrap_or_else(PoisonError::into_inner)))
         });
         if gone.is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);

@@ -11,6 +11,9 @@ use super::standing::{Reset, Standing, millis_up};
 /// When to come again for what is refused until a request in flight ends: nobody knows when that is.
 pub const WHEN_ONE_ENDS: Duration = Duration::from_secs(1);
 
+/// When to come again where there was no room to count: what a minute's worth was used of has run out by then.
+pub const WHEN_COUNTS_RUN_OUT: Duration = Duration::from_secs(60);
+
 /// A request is not admitted, and nothing was counted.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Refusal {
@@ -20,6 +23,19 @@ pub enum Refusal {
     /// There is no room to count it; what cannot be counted is not admitted.
     #[error("{0}")]
     NoRoom(NoRoom),
+}
+
+impl Refusal {
+    /// What the `retry-after` headers say.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Over(over) => over.clears.retry(),
+            Self::NoRoom(NoRoom::InFlight { .. }) => Clears::WhenOneEnds.retry(),
+            Self::NoRoom(NoRoom::Counters { .. } | NoRoom::Tenants { .. }) => {
+                Clears::In(WHEN_COUNTS_RUN_OUT).retry()
+            }
+        }
+    }
 }
 
 /// A bound of the limiter itself is met.

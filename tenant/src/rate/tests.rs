@@ -257,6 +257,18 @@ fn a_clock_that_comes_late_takes_nobody_back() {
 }
 
 #[test]
+fn a_clock_that_comes_late_does_not_reach_behind_what_was_forgotten() {
+    let limiter = Limiter::default();
+    let rules = only(2, Limits { requests_per_minute: at_most(1), ..Limits::OPEN });
+    drop(limiter.admit(&rules, ask(0, 0), at(0)).unwrap());
+    limiter.sweep(at(MINUTE));
+    assert_eq!(limiter.tenants(), 0);
+    drop(limiter.admit(&rules, ask(0, 0), at(MINUTE - SECOND)).unwrap());
+    let said = over(limiter.admit(&rules, ask(0, 0), at(MINUTE)));
+    assert_eq!(said.clears, Clears::In(Duration::from_secs(60)));
+}
+
+#[test]
 fn headers_are_of_the_tightest_rule() {
     let limits = |requests, tokens| Limits {
         requests_per_minute: at_most(requests),
@@ -304,6 +316,11 @@ fn retry_is_rounded_up_and_never_zero() {
     assert_eq!(after(1_000_000_000), Retry::After { seconds: 1, millis: 1_000 });
     assert_eq!(after(1_000_000_001), Retry::After { seconds: 2, millis: 1_001 });
     assert_eq!(Clears::WhenOneEnds.retry(), Retry::After { seconds: 1, millis: 1_000 });
+    let (soon, late) =
+        (Retry::After { seconds: 1, millis: 1_000 }, Retry::After { seconds: 60, millis: 60_000 });
+    assert_eq!(Refusal::NoRoom(NoRoom::InFlight { max: 1 }).retry(), soon);
+    assert_eq!(Refusal::NoRoom(NoRoom::Counters { max: 1 }).retry(), late);
+    assert_eq!(Refusal::NoRoom(NoRoom::Tenants { max: 1 }).retry(), late);
 }
 
 #[test]

@@ -207,8 +207,6 @@ impl Run {
     fn step(&mut self, step: Step, versions: &[[Limits; 6]; 2]) {
         match step {
             Step::Admit { key, model, version, prompt, output, late } => {
-                // A tenant that was forgotten has no past: there only the clock that is given counts.
-                let late = if self.limiter.in_flight(tenant(1)) > 0 { late } else { 0 };
                 self.admit(chain_of(key, model, &versions[version]), ask(prompt, output), late);
             }
             Step::Wait(nanos) => self.now += nanos,
@@ -240,8 +238,10 @@ impl Run {
                 }
             }
             Step::Sweep => {
+                if self.limiter.tenants() > 0 {
+                    self.seen = self.now;
+                }
                 self.limiter.sweep(at(self.now));
-                self.seen = self.now;
             }
         }
     }
