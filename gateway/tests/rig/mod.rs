@@ -147,6 +147,11 @@ impl Rig {
         tokio::time::timeout(WAIT_MAX, ready).await.expect("the gateway gets ready");
     }
 
+    /// Sends it, and reads the answer to its end.
+    pub async fn exchange(&self, text: &str) -> Answer {
+        exchange(self.listen, text).await
+    }
+
     pub async fn readiness(&self) -> Answer {
         get(self.admin, "/readyz").await
     }
