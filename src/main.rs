@@ -68,6 +68,10 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let data = DataDir::open(cli.common.data.as_deref())?;
             tenants::run_key(&data, command).await
         }),
+        Command::Limit(command) => on_runtime(async move {
+            let data = DataDir::open(cli.common.data.as_deref())?;
+            tenants::run_limit(&data, command).await
+        }),
         Command::Model(command) => model::run(&DataDir::open(cli.common.data.as_deref())?, command),
         Command::Policy(command) => policy::run(command),
         Command::Audit(command) => audit::run(&DataDir::open(cli.common.data.as_deref())?, command),

@@ -1,6 +1,7 @@
-//! `bulkhead tenant`, `bulkhead project` and `bulkhead key`: the store, from the command line.
+//! `bulkhead tenant`, `project`, `key` and `limit`: the store, from the command line.
 
 mod keys;
+mod limits;
 mod projects;
 
 use std::env;
@@ -18,6 +19,7 @@ use crate::exit::{Doing, Exit, Failure};
 use crate::present::{self, Form, printable};
 
 pub(crate) use keys::{create_key, run_key};
+pub(crate) use limits::run_limit;
 pub(crate) use projects::run_project;
 
 /// Names the PostgreSQL database of tenants and keys; without it they lie in a file of the data folder. A variable, not an
@@ -188,6 +190,7 @@ fn refused(doing: &str, error: &StoreError) -> Failure {
         | StoreError::NoSuchProject(_)
         | StoreError::NoSuchKey(_)
         | StoreError::KeyEnded(_)
+        | StoreError::NoLimits
         | StoreError::OverlapTooLong { .. }
         | StoreError::Scopes(_)
         | StoreError::BadAddress

@@ -138,3 +138,40 @@ fn the_password_of_a_store_is_in_no_message() {
         assert!(said.contains("BULKHEAD_STORE_URL") && !said.contains("hunter2"), "{said}");
     }
 }
+
+#[test]
+fn limits_are_set_listed_lifted_and_obeyed() {
+    let home = on_file();
+    let server = home.up(&["--pool-tokens", "512"]);
+    let id = ask(&home, "key list")[0]["id"].as_str().unwrap().to_owned();
+    let set = ask(&home, "limit set --tenant demo --tokens-per-minute 100000");
+    assert_eq!((&set[0]["level"], &set[0]["tokens_per_minute"]), (&json!("tenant"), &json!(100_000)));
+    ask(&home, "limit set --tenant demo --project default --at-once 8");
+    let line =
+        format!("limit set --tenant demo --key {id} --model smollm2-135m-instruct --requests-per-minute 3");
+    ask(&home, &line);
+    let listed = ask(&home, "limit list --tenant demo");
+    let levels: Vec<_> = listed.as_array().unwrap().iter().map(|one| &one["level"]).collect();
+    assert_eq!(levels, ["key", "project", "tenant"]);
+    assert_eq!(listed[0]["model"], "smollm2-135m-instruct");
+
+    let body = json!({ "model": integration::server::MODEL, "prompt": "Hi", "max_tokens": 1 });
+    let status = || http::post(server.address, "/v1/completions", &server.key, &body).status();
+    let began = Instant::now();
+    let mut answered = 0;
+    while status() != 429 {
+        answered += 1;
+        assert!(began.elapsed() < Duration::from_secs(20), "no limit after {answered} requests");
+    }
+    let lifted = ask(&home, &line.replace("minute 3", "minute open"));
+    assert_eq!(lifted[0]["requests_per_minute"], Value::Null);
+    while status() != 200 {
+        assert!(began.elapsed() < Duration::from_secs(40), "the limit is not lifted");
+    }
+    assert_eq!(ask(&home, "limit list --tenant demo").as_array().unwrap().len(), 2);
+
+    refused(&home, "limit set --tenant demo --at-once 0", "a number from 1, or `open`");
+    refused(&home, "limit set --tenant demo", "--at-once");
+    refused(&home, "limit set --tenant demo --key AAAAAAAAAAAA --at-once 1", "no key of this id");
+    refused(&home, "limit set --tenant nobody --at-once 1", "no tenant of this name");
+}

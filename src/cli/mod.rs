@@ -3,6 +3,7 @@
 //! Architecture invariant: knows words and defaults, and does nothing.
 
 mod bench;
+mod limit;
 mod server;
 mod store;
 
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::{BenchCommand, PrefixAuditArgs};
+pub(crate) use limit::{LimitArgs, LimitCommand, LimitScope};
 pub(crate) use server::{EngineArgs, EngineSize, GatewayArgs, Listeners, ServeArgs, UpArgs};
 pub(crate) use store::{
     AuditCommand, KeyCommand, KeyCreate, KeyFor, ModelCommand, PolicyCommand, ProjectCommand, ScopeArgs,
@@ -106,6 +108,9 @@ pub(crate) enum Command {
     /// Make, list, rotate and revoke API keys
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Limit what a tenant, a project or a key may take in a minute, at once and in one request
+    #[command(subcommand)]
+    Limit(LimitCommand),
     /// Check limits before a server obeys them
     #[command(subcommand)]
     Policy(PolicyCommand),

@@ -250,7 +250,7 @@ pub(crate) struct ScopeArgs {
     pub(crate) output_max: Option<u32>,
 }
 
-fn model_name(text: &str) -> Result<ModelName, String> {
+pub(super) fn model_name(text: &str) -> Result<ModelName, String> {
     ModelName::try_from(text.to_owned()).map_err(|error| error.to_string())
 }
 

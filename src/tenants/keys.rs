@@ -144,7 +144,7 @@ async fn list(store: &Store, tenant: Option<&str>, form: Form) -> Result<(), Fai
     }
 }
 
-fn id_of(text: &str) -> Result<KeyId, Failure> {
+pub(super) fn id_of(text: &str) -> Result<KeyId, Failure> {
     KeyId::parse(text).ok_or_else(|| {
         Failure::new(
             Exit::Usage,
