@@ -4,7 +4,7 @@ use crate::{
     core::{Blown, Engine, count},
     device::Device,
 };
-use isolation::{page::Lineage, tag::TenantTag, units::Pages};
+use isolation::{page::Lineage, pool::Pool, tag::TenantTag, units::Pages};
 use wire::{Alarm, Cause, ToGateway, Unsound};
 
 impl<D: Device> Engine<D> {
@@ -17,20 +17,29 @@ impl<D: Device> Engine<D> {
 
     /// Tells each page that was not blank after its wipe, with whose bytes may still be in it, and returns how many.
     pub(super) fn report_unfit(&mut self) -> Pages {
-        let unfit = self.pool.take_unfit();
+        let unfit = take_unfit(&mut self.pool);
         let pages = Pages::new(count(unfit.len()));
-        for Lineage { page, generation, last } in unfit {
-            let (page, generation, last) = (count(page.index()), generation.get(), last.map(TenantTag::get));
-            tracing::error!(
-                page,
-                generation,
-                last_tag = last,
-                "a page was not blank after its wipe and is withdrawn for good"
-            );
-            self.alarm(Cause::Withdrawn { page, generation, last });
+        for cause in unfit {
+            self.alarm(cause);
         }
         pages
     }
+}
+
+/// What there is to tell of each page that was not blank after its wipe. It is in the log already: an engine that does not
+/// start has nobody else to tell.
+pub(super) fn take_unfit(pool: &mut Pool) -> Vec<Cause> {
+    let tell = |Lineage { page, generation, last }| {
+        let (page, generation, last) = (count(page.index()), generation.get(), last.map(TenantTag::get));
+        tracing::error!(
+            page,
+            generation,
+            last_tag = last,
+            "a page was not blank after its wipe and is withdrawn for good"
+        );
+        Cause::Withdrawn { page, generation, last }
+    };
+    pool.take_unfit().into_iter().map(tell).collect()
 }
 
 impl Blown {

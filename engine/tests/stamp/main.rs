@@ -16,4 +16,5 @@ mod events;
 #[cfg(feature = "seeded-faults")]
 mod faults;
 mod pressure;
+mod start;
 mod trace;
