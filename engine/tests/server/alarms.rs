@@ -4,8 +4,10 @@ use crate::{
     common::{name, no_cache, prompt, submit},
     gateway::{Gateway, Server, device},
 };
-use engine::{core::Ended, device::stamp::Lie, server::ALARMS_KEPT};
-use wire::{Alarm, Cause, Ending, Failed, GatewayHello, PROTOCOL, ToEngine, ToGateway, Unsound};
+use engine::{core::Ended, device::stamp::Lie};
+use wire::{
+    Alarm, Cause, Ending, Failed, GatewayHello, PROTOCOL, ToEngine, ToGateway, Unsound, WITHDRAWN_KEPT,
+};
 
 /// Who is greeted is told, who is not is not; who is greeted later is told right after the hello, and each once.
 #[test]
@@ -30,9 +32,9 @@ fn a_gateway_that_is_greeted_later_hears_the_alarms_of_this_life() {
     assert_eq!(stranger.hear(), None, "another protocol is told nothing");
 }
 
-/// So many are kept for who comes later; those beyond are told to who is there.
+/// So many pages are kept for who comes later; those beyond are told to who is there.
 #[test]
-fn only_so_many_alarms_are_kept() {
+fn only_so_many_pages_are_kept() {
     let (pages, good) = (1_200, 100);
     let server = Server::on(device(pages).lying(Lie::SkipWipe(u64::from(good))), |c| c.engine = no_cache());
     // Its hello is handed over after the engine's first step, which tells what the first wipe found.
@@ -40,7 +42,7 @@ fn only_so_many_alarms_are_kept() {
     let mut later = Gateway::open(&server);
     later.status();
     let numbers: Vec<_> = later.reader.alarms().iter().map(|alarm| alarm.number).collect();
-    assert_eq!(numbers, (0..ALARMS_KEPT as u32).collect::<Vec<_>>());
+    assert_eq!(numbers, (0..WITHDRAWN_KEPT as u32).collect::<Vec<_>>());
     first.status();
     let before = first.reader.alarms().len();
     // One page, which is withdrawn when it comes back.
