@@ -3,6 +3,7 @@
 use crate::{
     core::{Blown, Engine, count},
     device::Device,
+    fault::{Fault, seeded},
 };
 use isolation::{page::Lineage, pool::Pool, tag::TenantTag, units::Pages};
 use wire::{Alarm, Cause, ToGateway, Unsound};
@@ -10,6 +11,9 @@ use wire::{Alarm, Cause, ToGateway, Unsound};
 impl<D: Device> Engine<D> {
     /// Puts an alarm into the outbox. Its numbers do not run out: the fuse blows once, and each page is withdrawn once.
     pub(super) fn alarm(&mut self, cause: Cause) {
+        if seeded(Fault::AlarmUnsaid) {
+            return;
+        }
         let (number, epoch) = (self.alarms, self.pool.epoch().get());
         self.outbox.push(ToGateway::Alarm(Alarm { number, epoch, cause }));
         self.alarms = self.alarms.saturating_add(1);

@@ -1,5 +1,6 @@
 //! The alarms of one life that are kept for gateways which come later.
 
+use crate::fault::{Fault, seeded};
 use wire::{Alarm, Cause, WITHDRAWN_KEPT};
 
 /// See the module. At most [`WITHDRAWN_KEPT`] and one.
@@ -14,6 +15,9 @@ pub(super) struct Kept {
 impl Kept {
     /// Keeps an alarm; a page too many stays in the log alone.
     pub(super) fn keep(&mut self, alarm: Alarm) {
+        if seeded(Fault::AlarmForgotten) {
+            return;
+        }
         match alarm.cause {
             Cause::Unsound(_) => self.unsound = self.unsound.or(Some(alarm)),
             Cause::Withdrawn { .. } if self.withdrawn.len() < WITHDRAWN_KEPT => self.withdrawn.push(alarm),

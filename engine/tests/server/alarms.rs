@@ -32,6 +32,31 @@ fn a_gateway_that_is_greeted_later_hears_the_alarms_of_this_life() {
     assert_eq!(stranger.hear(), None, "another protocol is told nothing");
 }
 
+/// The alarms that a gateway hears which comes after a fuse has blown.
+fn heard_later(server: &Server) -> usize {
+    let mut first = Gateway::open(server);
+    first.submit(submit(1, 1, prompt(0, 5), 2));
+    first.settle();
+    first.status();
+    assert_eq!(first.reader.alarms().len(), 1, "who is there is told");
+    let mut later = Gateway::open(server);
+    later.status();
+    later.reader.alarms().len()
+}
+
+#[test]
+fn a_blown_fuse_is_kept_for_who_comes_later() {
+    assert_eq!(heard_later(&Server::on(device(8).lying(Lie::Deny(1)), |_| {})), 1);
+}
+
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn an_engine_that_forgets_its_alarms_would_be_noticed() {
+    use engine::fault::{Fault, with};
+    let forgets = |serve: Box<dyn FnOnce() -> _>| with(Fault::AlarmForgotten, serve);
+    assert_eq!(heard_later(&Server::within(device(8).lying(Lie::Deny(1)), |_| {}, forgets)), 0);
+}
+
 /// So many pages are kept for who comes later; those beyond are told to who is there.
 #[test]
 fn only_so_many_pages_are_kept() {
