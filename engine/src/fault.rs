@@ -37,6 +37,10 @@ pub enum Fault {
     PlacesUnshared,
     /// A choice begins from what the choice before it left in the buffers.
     ScratchKept,
+    /// What the engine finds wrong with itself is told to no gateway.
+    AlarmUnsaid,
+    /// It is told to those gateways alone that are there.
+    AlarmForgotten,
 }
 
 #[cfg(not(feature = "seeded-faults"))]

@@ -104,7 +104,10 @@ impl<D: Device> Engine<D> {
             return Err(EngineStartError::Zero { field: "chunk_max" });
         }
         let mut pool = Pool::new(facts.pages, facts.page_size, epoch);
-        pool.scrub(facts.pages, Verify::ReadBack, &mut device).map_err(EngineStartError::Device)?;
+        let wiped = pool.scrub(facts.pages, Verify::ReadBack, &mut device);
+        // Before anything can fail: what keeps an engine from starting may be these very pages.
+        let unfit = alarm::take_unfit(&mut pool);
+        wiped.map_err(EngineStartError::Device)?;
         let limits = limits(&config, &facts, pool.capacity())?;
         let share = share(&config, pool.capacity());
         // The template is in the model's file, and so in its digest. There are no adapters yet.
@@ -133,7 +136,9 @@ impl<D: Device> Engine<D> {
             logits: Vec::new(),
         };
         // Of the first wipe: the first step tells.
-        engine.report_unfit();
+        for cause in unfit {
+            engine.alarm(cause);
+        }
         Ok(engine)
     }
 

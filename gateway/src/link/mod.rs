@@ -8,6 +8,7 @@ mod group;
 mod session;
 mod shares;
 
+pub(crate) use alarms::ALARMS_MAX;
 pub(crate) use group::{Event, Group};
 pub(crate) use shares::reach;
 
@@ -46,7 +47,6 @@ struct Shared {
     directory: Arc<Directory>,
     live: Mutex<Option<Live>>,
     seen: watch::Sender<Option<Hello>>,
-    alarms: mpsc::Sender<Alarm>,
 }
 
 /// A session that is up.
@@ -87,20 +87,15 @@ pub(crate) struct Engine {
 }
 
 impl Link {
-    /// A link that is down until [`Link::run`] runs, and where each alarm of an engine comes out, once.
-    pub(crate) fn new(
-        socket: PathBuf,
-        key: WireKey,
-        directory: Arc<Directory>,
-    ) -> (Self, mpsc::Receiver<Alarm>) {
+    /// A link that is down until [`Link::run`] runs.
+    pub(crate) fn new(socket: PathBuf, key: WireKey, directory: Arc<Directory>) -> Self {
         let (live, seen) = (Mutex::new(None), watch::Sender::new(None));
-        let (alarms, told) = mpsc::channel(alarms::ALARMS_MAX);
-        (Self(Arc::new(Shared { socket, key, directory, live, seen, alarms })), told)
+        Self(Arc::new(Shared { socket, key, directory, live, seen }))
     }
 
-    /// Connects, and connects again, until it is dropped.
-    pub(crate) async fn run(self) {
-        session::keep(&self.0).await;
+    /// Connects, and connects again, until it is dropped, and `alarms` with it: there each alarm of an engine goes, once.
+    pub(crate) async fn run(self, alarms: mpsc::Sender<Alarm>) {
+        session::keep(&self.0, alarms).await;
     }
 
     /// Each engine as it is connected.

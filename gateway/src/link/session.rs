@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use wire::{Decoder, FrameError, GatewayHello, Hello, PROTOCOL, ToEngine, ToGateway};
+use wire::{Alarm, Decoder, FrameError, GatewayHello, Hello, PROTOCOL, ToEngine, ToGateway};
 
 use super::{Live, OUT_MAX, Shared, alarms::Heard, shares::Shares};
 use crate::fault::{Fault, seeded};
@@ -44,10 +44,10 @@ pub(super) enum Ended {
     Unexpected,
 }
 
-pub(super) async fn keep(shared: &Shared) {
+pub(super) async fn keep(shared: &Shared, alarms: mpsc::Sender<Alarm>) {
     let mut pause = PAUSE_MIN;
     let mut told = false;
-    let mut heard = Heard::default();
+    let mut heard = Heard::new(alarms);
     loop {
         match connect(shared).await {
             Ok((stream, decoder, hello)) => {
@@ -185,7 +185,7 @@ fn hand_out(shared: &Shared, heard: &mut Heard, frame: ToGateway) -> Result<(), 
             }
             return Ok(());
         }
-        ToGateway::Alarm(alarm) => return heard.hand_on(live.hello.epoch, *alarm, &shared.alarms),
+        ToGateway::Alarm(alarm) => return heard.hand_on(live.hello.epoch, *alarm),
         ToGateway::Hello(_) => return Err(Ended::Unexpected),
     };
     let route = if is_last { live.routes.remove(&request) } else { live.routes.get(&request).cloned() };
