@@ -174,10 +174,10 @@ impl Gateway {
         // Before the link runs: the first engine would be missed by who looks later.
         let seen = tokio::spawn(record_engines(Arc::clone(&house), house.link.seen()));
         let (tell, told) = self.alarms;
-        let link = tokio::spawn(house.link.clone().run(tell));
+        let link = tokio::spawn(house.link.clone().run(tell, Arc::clone(&house.meter)));
         let audit = Arc::clone(&house.audit);
         let append = move |record: &Record| audit.append(record, SystemTime::now());
-        let alarms = tokio::spawn(record_alarms(Arc::clone(&house.meter), append, told));
+        let alarms = tokio::spawn(record_alarms(append, told));
         let (stop_public, stop_admin) = (watch::Sender::new(false), watch::Sender::new(false));
         let serve = |listener: Listener, role, stop: &watch::Sender<bool>| {
             tokio::spawn(listener.serve(Arc::clone(&house), role).run(stop.subscribe()))
