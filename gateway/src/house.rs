@@ -165,7 +165,9 @@ impl Gateway {
     }
 
     /// Serves until `shutdown` is ready, then drains: `/readyz` says no, nobody new is accepted, running requests finish within
-    /// the policy's `drain_ms` or end in an error event. However it ends, the engine's alarms that came are on disk after it.
+    /// the policy's `drain_ms` or end in an error event. However it ends, those of the engine's alarms that it had read and found a
+    /// place for are on disk after it, within 5 s; if that was too short, the log says so. Not among them are those that stood
+    /// unread in the engine's socket: an engine that lives on tells the next gateway what it keeps of them.
     ///
     /// # Errors
     /// When a task of its own ended by itself.
