@@ -10,7 +10,6 @@ use tokio::time::sleep;
 use wire::{Alarm, Cause, Hello};
 
 use crate::house::House;
-use crate::meter::Meter;
 
 /// Alarms that wait for the disk, at most: few of the audit log's places, so that requests find theirs whatever an engine tells.
 const UNSETTLED_MAX: usize = 64;
@@ -34,9 +33,9 @@ pub(crate) async fn record_engines(house: Arc<House>, mut seen: watch::Receiver<
     }
 }
 
-/// Counts each alarm of an engine and records it, until nobody can send any more and all that came are on disk.
+/// Records each alarm of an engine, until nobody can send any more and all that came are on disk. They are counted before they
+/// come here, where they wait for the disk.
 pub(crate) async fn record_alarms<T>(
-    meter: Arc<Meter>,
     append: impl Fn(&Record) -> Result<T, AuditError>,
     mut alarms: mpsc::Receiver<Alarm>,
 ) where
@@ -45,11 +44,7 @@ pub(crate) async fn record_alarms<T>(
     let mut taken = Vec::with_capacity(UNSETTLED_MAX);
     while alarms.recv_many(&mut taken, UNSETTLED_MAX).await > 0 {
         let mut last = None;
-        for alarm in taken.drain(..) {
-            // Counted first: a disk that is stuck must not hold up the counter that wakes somebody.
-            Meter::add(&meter.engine_alarms);
-            tell(alarm);
-            let Alarm { number, epoch, cause } = alarm;
+        for Alarm { number, epoch, cause } in taken.drain(..) {
             let record = Record::Alarm(EngineAlarm { epoch: Word(epoch), number, cause: recorded(cause) });
             match offer(|| append(&record)).await {
                 Ok(ticket) => last = Some(ticket),
@@ -71,27 +66,6 @@ async fn offer<T>(append: impl Fn() -> Result<T, AuditError>) -> Result<T, Audit
         let offered = append();
         let Err(AuditError::Full { .. }) = offered else { return offered };
         sleep(FULL_PAUSE).await;
-    }
-}
-
-fn tell(Alarm { number, epoch, cause }: Alarm) {
-    match cause {
-        Cause::Unsound(why) => tracing::error!(
-            alarm = "unsound",
-            epoch,
-            number,
-            ?why,
-            "the engine found itself unsound: it admits nothing more and drains"
-        ),
-        Cause::Withdrawn { page, generation, last } => tracing::error!(
-            alarm = "withdrawn",
-            epoch,
-            number,
-            page,
-            generation,
-            last_tag = last,
-            "a page of the engine was not blank after its wipe and is withdrawn for good"
-        ),
     }
 }
 
@@ -150,13 +124,12 @@ mod tests {
             sender.try_send(alarm(number)).unwrap();
         }
         drop(sender);
-        let (log, meter) = (Log::default(), Arc::<Meter>::default());
-        record_alarms(Arc::clone(&meter), |record| log.append(record), alarms).await;
+        let log = Log::default();
+        record_alarms(|record| log.append(record), alarms).await;
         let records = log.0.into_inner().unwrap().1;
         let cause = AlarmCause::Unsound { why: audit::Unsound::Read };
         let record = |number| Record::Alarm(EngineAlarm { epoch: Word(3), number, cause });
         assert_eq!(records, [0, 1, 2].map(record));
-        assert_eq!(Meter::get(&meter.engine_alarms), 3);
     }
 
     /// A log that has ended takes nothing, and nothing waits for it.
@@ -170,7 +143,7 @@ mod tests {
             *tries.lock().unwrap() += 1;
             Err(AuditError::Ended)
         };
-        record_alarms(Arc::default(), append, alarms).await;
+        record_alarms(append, alarms).await;
         assert_eq!(tries.into_inner().unwrap(), 1);
     }
 }

@@ -165,7 +165,9 @@ impl Gateway {
     }
 
     /// Serves until `shutdown` is ready, then drains: `/readyz` says no, nobody new is accepted, running requests finish within
-    /// the policy's `drain_ms` or end in an error event. However it ends, the engine's alarms that came are on disk after it.
+    /// the policy's `drain_ms` or end in an error event. However it ends, those of the engine's alarms that it had read and found a
+    /// place for are on disk after it, within 5 s; if that was too short, the log says so. Not among them are those that stood
+    /// unread in the engine's socket: an engine that lives on tells the next gateway what it keeps of them.
     ///
     /// # Errors
     /// When a task of its own ended by itself.
@@ -174,10 +176,10 @@ impl Gateway {
         // Before the link runs: the first engine would be missed by who looks later.
         let seen = tokio::spawn(record_engines(Arc::clone(&house), house.link.seen()));
         let (tell, told) = self.alarms;
-        let link = tokio::spawn(house.link.clone().run(tell));
+        let link = tokio::spawn(house.link.clone().run(tell, Arc::clone(&house.meter)));
         let audit = Arc::clone(&house.audit);
         let append = move |record: &Record| audit.append(record, SystemTime::now());
-        let alarms = tokio::spawn(record_alarms(Arc::clone(&house.meter), append, told));
+        let alarms = tokio::spawn(record_alarms(append, told));
         let (stop_public, stop_admin) = (watch::Sender::new(false), watch::Sender::new(false));
         let serve = |listener: Listener, role, stop: &watch::Sender<bool>| {
             tokio::spawn(listener.serve(Arc::clone(&house), role).run(stop.subscribe()))

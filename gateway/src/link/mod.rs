@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use wire::{Alarm, EngineStatus, Hello, RequestId, Sampling, Submit, ToEngine, ToGateway, WireKey};
 
 use crate::fault::{Fault, seeded};
+use crate::meter::Meter;
 
 /// Frames that wait to be written to the engine, at most.
 const OUT_MAX: usize = 4_096;
@@ -93,9 +94,10 @@ impl Link {
         Self(Arc::new(Shared { socket, key, directory, live, seen }))
     }
 
-    /// Connects, and connects again, until it is dropped, and `alarms` with it: there each alarm of an engine goes, once.
-    pub(crate) async fn run(self, alarms: mpsc::Sender<Alarm>) {
-        session::keep(&self.0, alarms).await;
+    /// Connects, and connects again, until it is dropped, and `alarms` with it: there each alarm of an engine goes, once, after
+    /// it was counted in `meter`.
+    pub(crate) async fn run(self, alarms: mpsc::Sender<Alarm>, meter: Arc<Meter>) {
+        session::keep(&self.0, alarms, meter).await;
     }
 
     /// Each engine as it is connected.
