@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::hex::Word;
 
-/// An engine found something wrong with itself. A gateway that starts anew records again what the engine's life has had:
-/// epoch and number say which alarm it is.
+/// An engine found something wrong with itself. A gateway that starts anew records again what the engine still tells of its
+/// life: epoch and number say which alarm it is.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineAlarm {

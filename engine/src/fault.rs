@@ -33,10 +33,16 @@ pub enum Fault {
     SharesOfNothing,
     /// A sequence that comes in counts as never served, and so stands before all that wait.
     ArrivalsFirst,
+    /// Who finds the line full is refused, whoever fills it.
+    LineUnshared,
     /// Who has no place among those that run waits until one comes free.
     PlacesUnshared,
     /// A choice begins from what the choice before it left in the buffers.
     ScratchKept,
+    /// What the engine finds wrong with itself is told to no gateway.
+    AlarmUnsaid,
+    /// It is told to those gateways alone that are there.
+    AlarmForgotten,
 }
 
 #[cfg(not(feature = "seeded-faults"))]

@@ -1,14 +1,20 @@
 //! What is recorded of engines: what each holds, and what it finds wrong with itself.
 
+use std::future::Future;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use audit::{AlarmCause, EngineAlarm, EngineSeen, Hex, Record, Word};
+use audit::{AlarmCause, AuditError, Committed, EngineAlarm, EngineSeen, Hex, Record, Word};
 use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
 use wire::{Alarm, Cause, Hello};
 
 use crate::house::House;
-use crate::meter::Meter;
+
+/// Alarms that wait for the disk, at most: few of the audit log's places, so that requests find theirs whatever an engine tells.
+const UNSETTLED_MAX: usize = 64;
+/// Pause before a record is offered again to an audit log that is full.
+const FULL_PAUSE: Duration = Duration::from_millis(20);
 
 /// Records each engine as it is connected, with what it truly holds.
 pub(crate) async fn record_engines(house: Arc<House>, mut seen: watch::Receiver<Option<Hello>>) {
@@ -21,39 +27,45 @@ pub(crate) async fn record_engines(house: Arc<House>, mut seen: watch::Receiver<
             capacity: hello.capacity,
             page_tokens: hello.page_tokens,
         });
-        if house.audit.append(&record, SystemTime::now()).is_err() {
-            tracing::error!("an engine could not be recorded: the audit log takes no more");
+        if let Err(error) = offer(|| house.audit.append(&record, SystemTime::now())).await {
+            tracing::error!(%error, "an engine could not be recorded");
         }
     }
 }
 
-/// Records each alarm of an engine, and counts it.
-pub(crate) async fn record_alarms(house: Arc<House>, mut alarms: mpsc::Receiver<Alarm>) {
-    while let Some(alarm) = alarms.recv().await {
-        let Alarm { number, epoch, cause } = alarm;
-        match cause {
-            Cause::Unsound(why) => tracing::error!(
-                alarm = "unsound",
-                epoch,
-                number,
-                ?why,
-                "the engine found itself unsound: it admits nothing more and drains"
-            ),
-            Cause::Withdrawn { page, generation, last } => tracing::error!(
-                alarm = "withdrawn",
-                epoch,
-                number,
-                page,
-                generation,
-                last_tag = last,
-                "a page of the engine was not blank after its wipe and is withdrawn for good"
-            ),
+/// Records each alarm of an engine, until nobody can send any more and all that came are on disk. They are counted before they
+/// come here, where they wait for the disk.
+pub(crate) async fn record_alarms<T>(
+    append: impl Fn(&Record) -> Result<T, AuditError>,
+    mut alarms: mpsc::Receiver<Alarm>,
+) where
+    T: Future<Output = Result<Committed, AuditError>>,
+{
+    let mut taken = Vec::with_capacity(UNSETTLED_MAX);
+    while alarms.recv_many(&mut taken, UNSETTLED_MAX).await > 0 {
+        let mut last = None;
+        for Alarm { number, epoch, cause } in taken.drain(..) {
+            let record = Record::Alarm(EngineAlarm { epoch: Word(epoch), number, cause: recorded(cause) });
+            match offer(|| append(&record)).await {
+                Ok(ticket) => last = Some(ticket),
+                Err(error) => tracing::error!(%error, epoch, number, "an alarm could not be recorded"),
+            }
         }
-        let record = Record::Alarm(EngineAlarm { epoch: Word(epoch), number, cause: recorded(cause) });
-        if house.audit.append(&record, SystemTime::now()).is_err() {
-            tracing::error!("an alarm could not be recorded: the audit log takes no more");
+        // Records are written in their order: with the last, all of them are on disk.
+        if let Some(ticket) = last
+            && let Err(error) = ticket.await
+        {
+            tracing::error!(%error, "alarms could not be recorded");
         }
-        Meter::add(&house.meter.engine_alarms);
+    }
+}
+
+/// Offers a record until the log takes it or has ended. What comes meanwhile waits in a bounded channel.
+async fn offer<T>(append: impl Fn() -> Result<T, AuditError>) -> Result<T, AuditError> {
+    loop {
+        let offered = append();
+        let Err(AuditError::Full { .. }) = offered else { return offered };
+        sleep(FULL_PAUSE).await;
     }
 }
 
@@ -77,5 +89,61 @@ const fn unsound(why: wire::Unsound) -> audit::Unsound {
         wire::Unsound::Scrub => audit::Unsound::Scrub,
         wire::Unsound::Starved => audit::Unsound::Starved,
         wire::Unsound::WholePrompt => audit::Unsound::WholePrompt,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::{Ready, ready};
+    use std::sync::Mutex;
+
+    use wire::Unsound;
+
+    /// A log that is full at every other try.
+    #[derive(Default)]
+    struct Log(Mutex<(u64, Vec<Record>)>);
+
+    impl Log {
+        fn append(&self, record: &Record) -> Result<Ready<Result<Committed, AuditError>>, AuditError> {
+            let (tries, records) = &mut *self.0.lock().unwrap();
+            *tries += 1;
+            if *tries % 2 == 1 {
+                return Err(AuditError::Full { limit: 1 });
+            }
+            records.push(*record);
+            Ok(ready(Ok(Committed { seq: *tries })))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_alarm_that_finds_the_log_full_is_recorded_a_little_later() {
+        let (sender, alarms) = mpsc::channel(8);
+        let alarm = |number| Alarm { number, epoch: 3, cause: Cause::Unsound(Unsound::Read) };
+        for number in 0..3 {
+            sender.try_send(alarm(number)).unwrap();
+        }
+        drop(sender);
+        let log = Log::default();
+        record_alarms(|record| log.append(record), alarms).await;
+        let records = log.0.into_inner().unwrap().1;
+        let cause = AlarmCause::Unsound { why: audit::Unsound::Read };
+        let record = |number| Record::Alarm(EngineAlarm { epoch: Word(3), number, cause });
+        assert_eq!(records, [0, 1, 2].map(record));
+    }
+
+    /// A log that has ended takes nothing, and nothing waits for it.
+    #[tokio::test]
+    async fn a_log_that_has_ended_is_not_offered_anything_again() {
+        let (sender, alarms) = mpsc::channel(8);
+        sender.try_send(Alarm { number: 0, epoch: 3, cause: Cause::Unsound(Unsound::Read) }).unwrap();
+        drop(sender);
+        let tries = Mutex::new(0);
+        let append = |_: &Record| -> Result<Ready<_>, _> {
+            *tries.lock().unwrap() += 1;
+            Err(AuditError::Ended)
+        };
+        record_alarms(append, alarms).await;
+        assert_eq!(tries.into_inner().unwrap(), 1);
     }
 }

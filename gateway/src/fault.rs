@@ -22,11 +22,13 @@ pub enum Fault {
     UnknownFields,
     /// No prompt is too long.
     AnyLength,
+    /// An alarm of the engine that is told again is recorded again.
+    AlarmAgain,
 }
 
 impl Fault {
     /// Each of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::BelieveEvidence,
         Self::BelieveStamps,
         Self::AnyRoute,
@@ -34,6 +36,7 @@ impl Fault {
         Self::ClientNames,
         Self::UnknownFields,
         Self::AnyLength,
+        Self::AlarmAgain,
     ];
 }
 

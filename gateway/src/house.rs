@@ -17,13 +17,15 @@ use tenant::{
 };
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use wire::{Alarm, WireKey};
 
 use crate::answer::{Denied, Forbidden};
 use crate::edge::{Listener, Role};
 use crate::engines::{record_alarms, record_engines};
 use crate::flow::{self, Client, Prepared};
-use crate::link::{Engine, Link, reach};
+use crate::link::{ALARMS_MAX, Engine, Link, reach};
 use crate::meter::Meter;
 use crate::openai::{Endpoint, ModelEntry, Shape, model_json, models_json};
 use crate::record::{Asker, Ledger};
@@ -34,6 +36,8 @@ const INLINE_BYTES_MAX: usize = 16 * 1024;
 const LARGE_AT_ONCE: usize = 4;
 /// After the drain: how long cut requests have to send their error events.
 const CUT_MAX: Duration = Duration::from_secs(2);
+/// After that: how long the engine's alarms that wait have to reach the disk.
+const ALARMS_SETTLE_MAX: Duration = Duration::from_secs(5);
 
 /// Where a gateway listens and whom it asks.
 pub struct GatewayConfig {
@@ -109,7 +113,8 @@ pub struct Gateway {
     house: Arc<House>,
     public: Listener,
     admin: Listener,
-    alarms: mpsc::Receiver<Alarm>,
+    /// From the link to the audit log.
+    alarms: (mpsc::Sender<Alarm>, mpsc::Receiver<Alarm>),
 }
 
 impl Gateway {
@@ -133,7 +138,7 @@ impl Gateway {
         // On disk before anybody is answered.
         parts.audit.append(&Record::Boot(boot), now)?.await?;
         let started = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let (link, alarms) = Link::new(config.engine_socket, config.wire_key, Arc::clone(&parts.directory));
+        let link = Link::new(config.engine_socket, config.wire_key, Arc::clone(&parts.directory));
         let house = House {
             link,
             policy,
@@ -152,7 +157,7 @@ impl Gateway {
             draining: watch::Sender::new(false),
             cut: watch::Sender::new(false),
         };
-        Ok(Self { house: Arc::new(house), public, admin, alarms })
+        Ok(Self { house: Arc::new(house), public, admin, alarms: mpsc::channel(ALARMS_MAX) })
     }
 
     /// Where clients connect.
@@ -168,7 +173,9 @@ impl Gateway {
     }
 
     /// Serves until `shutdown` is ready, then drains: `/readyz` says no, nobody new is accepted, running requests finish within
-    /// the policy's `drain_ms` or end in an error event.
+    /// the policy's `drain_ms` or end in an error event. However it ends, those of the engine's alarms that it had read and found a
+    /// place for are on disk after it, within 5 s; if that was too short, the log says so. Not among them are those that stood
+    /// unread in the engine's socket: an engine that lives on tells the next gateway what it keeps of them.
     ///
     /// # Errors
     /// When a task of its own ended by itself.
@@ -176,33 +183,47 @@ impl Gateway {
         let house = self.house;
         // Before the link runs: the first engine would be missed by who looks later.
         let seen = tokio::spawn(record_engines(Arc::clone(&house), house.link.seen()));
-        let link = tokio::spawn(house.link.clone().run());
-        let alarms = tokio::spawn(record_alarms(Arc::clone(&house), self.alarms));
+        let (tell, told) = self.alarms;
+        let link = tokio::spawn(house.link.clone().run(tell, Arc::clone(&house.meter)));
+        let audit = Arc::clone(&house.audit);
+        let append = move |record: &Record| audit.append(record, SystemTime::now());
+        let alarms = tokio::spawn(record_alarms(append, told));
         let (stop_public, stop_admin) = (watch::Sender::new(false), watch::Sender::new(false));
         let serve = |listener: Listener, role, stop: &watch::Sender<bool>| {
             tokio::spawn(listener.serve(Arc::clone(&house), role).run(stop.subscribe()))
         };
         let mut public = serve(self.public, Role::Public, &stop_public);
         let admin = serve(self.admin, Role::Admin, &stop_admin);
-        tokio::select! {
-            () = shutdown => {}
-            ended = &mut public => ended?,
-        }
+        let ended = tokio::select! {
+            () = shutdown => Ok(()),
+            ended = &mut public => ended,
+        };
         house.draining.send_replace(true);
         stop_public.send_replace(true);
-        if !public.is_finished() && tokio::time::timeout(house.policy.drain_ms(), &mut public).await.is_err()
-        {
+        if !public.is_finished() && timeout(house.policy.drain_ms(), &mut public).await.is_err() {
             house.cut.send_replace(true);
-            if tokio::time::timeout(CUT_MAX, &mut public).await.is_err() {
+            if timeout(CUT_MAX, &mut public).await.is_err() {
                 tracing::warn!("connections were cut at the end of the drain");
                 public.abort();
             }
         }
         stop_admin.send_replace(true);
-        for task in [admin, link, seen, alarms] {
+        for task in [admin, seen] {
             task.abort();
         }
-        Ok(())
+        settle(link, alarms).await;
+        Ok(ended?)
+    }
+}
+
+/// Ends the link, so that no alarm comes any more, and waits until those that came are on disk.
+async fn settle(link: JoinHandle<()>, mut alarms: JoinHandle<()>) {
+    link.abort();
+    // With it goes the one end of the channel, and with that the recorder, once it has come through.
+    let _aborted = link.await;
+    if timeout(ALARMS_SETTLE_MAX, &mut alarms).await.is_err() {
+        tracing::error!("alarms of the engine are not recorded: the audit log did not take them in time");
+        alarms.abort();
     }
 }
 
@@ -383,3 +404,6 @@ fn own_version() -> [u16; 3] {
     let mut parts = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().unwrap_or(0));
     [0; 3].map(|_| parts.next().unwrap_or(0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,3 +112,14 @@ async fn an_alarm_of_another_life_ends_the_session() {
     rig.alarms(0).await;
     assert_eq!(rig.recorded("alarm").len(), 0);
 }
+
+#[cfg(feature = "seeded-faults")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_records_what_it_knows_would_be_noticed() {
+    gateway::fault::seed(gateway::fault::Fault::AlarmAgain);
+    let rig = Alarmed::open(vec![withdrawn(0, 5), withdrawn(1, 6)], withdrawn(2, 7), true).await;
+    rig.alarms(2).await;
+    assert!([502, 503].contains(&rig.chat(WHOLE).await.status));
+    // The two of before as well.
+    rig.alarms(5).await;
+}

@@ -28,7 +28,7 @@ const PLACES: [&str; 7] = [
 /// Where faults are defined, each with the places where tests beside those of [`PLACES`] take its guards away.
 const FAULTS: [(&str, &[&str]); 4] = [
     ("isolation/src/fault.rs", &["isolation/tests"]),
-    ("engine/src/fault.rs", &[]),
+    ("engine/src/fault.rs", &["engine/tests/server"]),
     (
         "engine/kernels/src/fault.rs",
         &["engine/kernels/src", "engine/kernels/src/attention", "engine/tests/mixed"],

@@ -1,6 +1,13 @@
 //! What the engine found wrong with itself. About no request: it goes to every gateway.
+//!
+//! A session that is open hears each alarm as it is raised. One that comes later hears, right after the hello, those of the
+//! engine's life that are kept: the one of [`Cause::Unsound`], and the first [`WITHDRAWN_KEPT`] of [`Cause::Withdrawn`]. What
+//! is beyond them is in the engine's log alone. So an alarm comes once in each session, not always in the order of the numbers.
 
 use serde::{Deserialize, Serialize};
+
+/// Withdrawn pages of one life that a session which comes later is told of, at most: under 48 KiB of frames.
+pub const WITHDRAWN_KEPT: usize = 1_024;
 
 /// One thing that the engine found wrong with itself.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]

@@ -18,7 +18,7 @@ mod frame;
 mod message;
 mod ticket;
 
-pub use alarm::{Alarm, Cause, Unsound};
+pub use alarm::{Alarm, Cause, Unsound, WITHDRAWN_KEPT};
 pub use frame::{Decoder, FRAME_BYTES_MAX, FrameError, encode};
 pub use message::{
     Census, Delta, End, Ending, EngineStatus, Evidence, Failed, Finished, GatewayHello, Hello, Logprobs,

@@ -63,7 +63,8 @@ pub enum ToGateway {
     End(End),
     /// The engine's own account of itself.
     Status(EngineStatus),
-    /// The engine found something wrong with itself. Each session is told all of them: those of before right after the hello.
+    /// The engine found something wrong with itself. Each session is told all of them as they come, and before them, right after
+    /// the hello, those of before that are kept: the one that it is unsound, and the first [`crate::WITHDRAWN_KEPT`] pages.
     Alarm(Alarm),
 }
 

@@ -8,6 +8,7 @@ mod alarm;
 mod config;
 mod drive;
 mod fuse;
+mod line;
 mod places;
 mod plan;
 mod prefixes;
@@ -69,7 +70,7 @@ pub struct Engine<D> {
     queue: Queue,
     /// In order of arrival; at most `config.sequences_max`.
     running: Vec<Running>,
-    /// Frames for the next step to hand out; at most one for each sequence that ended between two steps, one for each page
+    /// Frames for the next step to hand out; at most one for each sequence that ended between two steps, or made way for another, one for each page
     /// that was withdrawn, and one for the fuse.
     outbox: Vec<ToGateway>,
     /// In this life: the number of the next one.
@@ -104,7 +105,10 @@ impl<D: Device> Engine<D> {
             return Err(EngineStartError::Zero { field: "chunk_max" });
         }
         let mut pool = Pool::new(facts.pages, facts.page_size, epoch);
-        pool.scrub(facts.pages, Verify::ReadBack, &mut device).map_err(EngineStartError::Device)?;
+        let wiped = pool.scrub(facts.pages, Verify::ReadBack, &mut device);
+        // Before anything can fail: what keeps an engine from starting may be these very pages.
+        let unfit = alarm::take_unfit(&mut pool);
+        wiped.map_err(EngineStartError::Device)?;
         let limits = limits(&config, &facts, pool.capacity())?;
         let share = share(&config, pool.capacity());
         // The template is in the model's file, and so in its digest. There are no adapters yet.
@@ -133,7 +137,9 @@ impl<D: Device> Engine<D> {
             logits: Vec::new(),
         };
         // Of the first wipe: the first step tells.
-        engine.report_unfit();
+        for cause in unfit {
+            engine.alarm(cause);
+        }
         Ok(engine)
     }
 
@@ -201,8 +207,9 @@ impl<D: Device> Engine<D> {
         }
         let sampler = Sampler::new(submit.sampling, self.vocab)?;
         let (sequences, sequences_max) = (self.sequences(), self.config.sequences_total());
-        if sequences >= sequences_max {
-            return Err(Refusal::Overloaded { sequences, sequences_max });
+        let full = Refusal::Overloaded { sequences, sequences_max };
+        if !self.has_room_in_line(tag, full.clone()) {
+            return Err(full);
         }
         let stamper = Stamper::new(submit.request, tag, self.pool.epoch());
         let stop_tokens: BTreeSet<u32> = submit.stop_tokens.into_iter().collect();

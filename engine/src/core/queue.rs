@@ -42,6 +42,20 @@ impl Queue {
         self.lines.iter().map(|(tag, _)| *tag).collect()
     }
 
+    /// The tenant of each that waits.
+    pub(super) fn tags(&self) -> impl Iterator<Item = TenantTag> {
+        self.lines.iter().flat_map(|(tag, line)| line.iter().map(|_| *tag))
+    }
+
+    /// Takes the newest of a tenant of which nothing was answered yet.
+    pub(super) fn take_newest_fresh(&mut self, tag: TenantTag) -> Option<Waiting> {
+        let (_, line) = self.lines.iter_mut().find(|(other, _)| *other == tag)?;
+        let place = line.iter().rposition(Waiting::is_fresh)?;
+        let taken = line.remove(place);
+        self.lines.retain(|(_, line)| !line.is_empty());
+        taken
+    }
+
     /// Who is next of a tenant.
     pub(super) fn head(&self, tag: TenantTag) -> Option<&Waiting> {
         self.lines.iter().find(|(other, _)| *other == tag).and_then(|(_, line)| line.front())

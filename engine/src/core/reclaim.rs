@@ -28,16 +28,15 @@ impl<D: Device> Engine<D> {
     pub fn preempt(&mut self, request: RequestId) -> bool {
         let is_it = |running: &Running| running.request() == request && self.can_come_back(running);
         let Some(place) = self.running.iter().position(is_it) else { return false };
-        let count = |preempted: &mut Preempted| preempted.for_pages = preempted.for_pages.saturating_add(1);
-        self.put_back(place, count);
+        self.put_back(place, |preempted, _| preempted.for_pages = preempted.for_pages.saturating_add(1));
         true
     }
 
-    /// Puts a running sequence before the others of its tenant that wait; `count` counts what it was for.
-    pub(super) fn put_back(&mut self, place: usize, count: impl FnOnce(&mut Preempted)) {
+    /// Puts a running sequence before the others of its tenant that wait; `count`, which is told its length, counts what it was for.
+    pub(super) fn put_back(&mut self, place: usize, count: impl FnOnce(&mut Preempted, usize)) {
         let running = self.running.remove(place);
         let mut preempted = running.preempted();
-        count(&mut preempted);
+        count(&mut preempted, running.length());
         self.preempted = self.preempted.saturating_add(1);
         self.queue.push_front(running.preempt(preempted));
     }

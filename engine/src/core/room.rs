@@ -20,8 +20,8 @@ const IDLE_SCRUB: Pages = Pages::new(64);
 /// Wipes that may fail in a row before the device is not believed any more.
 const SCRUB_FAILURES_MAX: u32 = 16;
 
-/// How often one that wants more than its tenant's right is overtaken; after that all but floors is kept for it.
-const OVERTAKEN_MAX: u32 = 16;
+/// How often one that waits for pages, or for a place, is overtaken; after that all but floors is kept for it.
+pub(super) const OVERTAKEN_MAX: u32 = 16;
 
 /// What the next sequence of a tenant met with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,9 +42,9 @@ enum Granted {
 pub(super) enum Turn {
     /// All that there is: it is first.
     First,
-    /// Its right, no more: who is first wants to borrow.
+    /// Its right, no more: who is first waits for pages.
     Right,
-    /// Its floor, no more: who is first has less than its right, or was overtaken often enough.
+    /// Its floor, no more: who is first was overtaken often enough.
     Floor,
 }
 
@@ -72,18 +72,21 @@ impl<D: Device> Engine<D> {
         worked
     }
 
-    /// Asks the tenants in their order. Once one must wait for pages, those after it may have less.
+    /// Asks the tenants in their order. Once one must wait for pages, those after it may have less. Who is served is noted with whom it
+    /// overtook: the first that must wait for pages, or else the first whose turn it was before.
     fn grant_next(&mut self, budget: &mut Pages) -> Granted {
         let (mut turn, mut first) = (Turn::First, Granted::Nobody);
         let mut waits = None;
         let places = self.places();
-        for tag in self.queue.turns() {
+        let turns = self.queue.turns();
+        for tag in self.asked() {
             let granted =
                 if self.may_enter(tag, places) { self.grant(tag, turn, budget) } else { Granted::NoPlace };
             match granted {
                 Granted::Yes => {
-                    if let Some(waits) = waits {
-                        self.queue.overtake(waits);
+                    let before = turns.first().copied().filter(|first| *first != tag);
+                    if let Some(overtaken) = waits.or(before) {
+                        self.queue.overtake(overtaken);
                     }
                     return granted;
                 }
@@ -173,8 +176,10 @@ impl<D: Device> Engine<D> {
             Ok(lease) => lease,
             Err(short) if self.is_capped(tag, wanted) => return Granted::Later(short),
             Err(short) => {
-                let may_borrow = wanted > self.room_at(tag, Turn::Right) && overtaken < OVERTAKEN_MAX;
-                return Granted::Short(short, if may_borrow { Turn::Right } else { Turn::Floor });
+                return Granted::Short(
+                    short,
+                    if overtaken < OVERTAKEN_MAX { Turn::Right } else { Turn::Floor },
+                );
             }
         };
         if !self.make_place() {

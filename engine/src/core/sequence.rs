@@ -98,6 +98,8 @@ pub(super) struct History {
 pub(super) struct Preempted {
     pub(super) for_pages: u32,
     pub(super) for_places: u32,
+    /// Tokens that it knew when it last gave its place up.
+    pub(super) known: usize,
 }
 
 impl Waiting {
@@ -135,6 +137,11 @@ impl Waiting {
 
     pub(super) fn tag(&self) -> TenantTag {
         self.history.stamper.tag
+    }
+
+    /// Whether nothing of it was ever answered, so that it can be refused.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.history.stamper.next == 0
     }
 
     /// The tokens to compute: its prompt, and what it generated before it was preempted.
@@ -254,6 +261,11 @@ impl Running {
     pub(super) fn own_pages(&self) -> Pages {
         let all = u32::try_from(self.lease.pages().count()).unwrap_or(u32::MAX);
         Pages::new(all.saturating_sub(self.lease.shared_pages().get()))
+    }
+
+    /// Tokens of its prompt, and those that it generated.
+    pub(super) fn length(&self) -> usize {
+        self.known().len()
     }
 
     /// How often it was preempted.

@@ -7,6 +7,7 @@
 //! ```
 //! Architecture invariant: the loop alone touches the engine, and it looks into the inbox before each step.
 
+mod alarms;
 mod inbox;
 mod outbox;
 mod serve;
@@ -14,7 +15,6 @@ mod session;
 mod socket;
 
 pub use inbox::Control;
-pub use serve::ALARMS_KEPT;
 
 use crate::{
     core::{Engine, EngineConfig, EngineStartError},

@@ -5,6 +5,7 @@ use crate::{
     core::{Engine, Progress},
     device::Device,
     server::{
+        alarms::Kept,
         inbox::{Control, Event, SessionId, Taken, Wait},
         outbox::{Outbox, Put},
     },
@@ -15,10 +16,6 @@ use std::{
     sync::Arc,
 };
 use wire::{Alarm, PROTOCOL, Refusal, RequestId, Submit, TicketCheck, ToEngine, ToGateway, WireKey, encode};
-
-/// Alarms of one life that a session which comes later is told, at most: under 48 KiB of frames. Those after them are told to
-/// who is there, and stay in the log.
-pub const ALARMS_KEPT: usize = 1_024;
 
 /// One gateway, as the loop sees it.
 struct Session {
@@ -40,13 +37,13 @@ pub(super) struct Loop<D> {
     sessions: BTreeMap<SessionId, Session>,
     /// Whose each live sequence is.
     owners: BTreeMap<RequestId, SessionId>,
-    /// Of this life, the first [`ALARMS_KEPT`] of them.
-    alarms: Vec<Alarm>,
+    /// What sessions that come later are told.
+    alarms: Kept,
 }
 
 impl<D: Device> Loop<D> {
     pub(super) fn new(engine: Engine<D>, control: Control, key: WireKey, random: SystemRandom) -> Self {
-        let (sessions, owners, alarms) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (sessions, owners, alarms) = (BTreeMap::new(), BTreeMap::new(), Kept::default());
         Self { engine, control, key, random, sessions, owners, alarms }
     }
 
@@ -144,8 +141,8 @@ impl<D: Device> Loop<D> {
         session.say(&ToGateway::Hello(hello));
         if protocol == PROTOCOL {
             session.tickets = Some(TicketCheck::new(&self.key, fresh, epoch));
-            tracing::info!(session = id.0, alarms = self.alarms.len(), "a gateway is here");
-            for alarm in &self.alarms {
+            tracing::info!(session = id.0, alarms = self.alarms.iter().count(), "a gateway is here");
+            for alarm in self.alarms.iter() {
                 session.say(&ToGateway::Alarm(*alarm));
             }
         } else {
@@ -210,12 +207,8 @@ impl<D: Device> Loop<D> {
 }
 
 /// Tells every session that was greeted, and keeps the alarm for those that will be.
-fn raise(alarms: &mut Vec<Alarm>, sessions: &mut BTreeMap<SessionId, Session>, alarm: Alarm) {
-    if alarms.len() < ALARMS_KEPT {
-        alarms.push(alarm);
-    } else {
-        tracing::error!(number = alarm.number, "an alarm too many to be kept for gateways that come later");
-    }
+fn raise(alarms: &mut Kept, sessions: &mut BTreeMap<SessionId, Session>, alarm: Alarm) {
+    alarms.keep(alarm);
     for session in sessions.values_mut().filter(|session| session.tickets.is_some()) {
         session.say(&ToGateway::Alarm(alarm));
     }
@@ -263,10 +256,10 @@ mod tests {
         let greeted = session(Some(TicketCheck::new(&WireKey::new([7; 32]), [0; 16], 3)));
         let mut sessions = BTreeMap::from([(SessionId(1), session(None)), (SessionId(2), greeted)]);
         let alarm = Alarm { number: 0, epoch: 3, cause: Cause::Unsound(Unsound::Read) };
-        let mut alarms = vec![];
+        let mut alarms = Kept::default();
         raise(&mut alarms, &mut sessions, alarm);
         let frames: Vec<_> = sessions.into_values().map(|session| session.frames).collect();
         assert_eq!(frames, [vec![], encode(&ToGateway::Alarm(alarm)).unwrap()]);
-        assert_eq!(alarms, [alarm], "it is told right after the hello");
+        assert!(alarms.iter().eq([&alarm]), "it is told right after the hello");
     }
 }

@@ -10,7 +10,7 @@ use engine::{
 };
 use isolation::{keyed::Secrets, units::Epoch};
 use std::{cell::RefCell, rc::Rc};
-use wire::{Ending, EngineStatus, Refusal, RequestId, Submit};
+use wire::{Alarm, Ending, EngineStatus, Refusal, RequestId, Submit};
 
 /// What a row's scenario gives: `Err` is the violation, in words.
 pub(crate) type Held<T = ()> = Result<T, String>;
@@ -151,6 +151,11 @@ impl World {
             }
         }
         Err("the engine does not come to rest".into())
+    }
+
+    /// What the engine told of itself so far.
+    pub(crate) fn alarms(&self) -> &[Alarm] {
+        self.reader.alarms()
     }
 
     pub(crate) fn of(&self, request: RequestId) -> &Transcript {

@@ -4,8 +4,10 @@ use crate::{
     common::{name, no_cache, prompt, submit},
     gateway::{Gateway, Server, device},
 };
-use engine::{core::Ended, device::stamp::Lie, server::ALARMS_KEPT};
-use wire::{Alarm, Cause, Ending, Failed, GatewayHello, PROTOCOL, ToEngine, ToGateway, Unsound};
+use engine::{core::Ended, device::stamp::Lie};
+use wire::{
+    Alarm, Cause, Ending, Failed, GatewayHello, PROTOCOL, ToEngine, ToGateway, Unsound, WITHDRAWN_KEPT,
+};
 
 /// Who is greeted is told, who is not is not; who is greeted later is told right after the hello, and each once.
 #[test]
@@ -30,9 +32,34 @@ fn a_gateway_that_is_greeted_later_hears_the_alarms_of_this_life() {
     assert_eq!(stranger.hear(), None, "another protocol is told nothing");
 }
 
-/// So many are kept for who comes later; those beyond are told to who is there.
+/// The alarms that a gateway hears which comes after a fuse has blown.
+fn heard_later(server: &Server) -> usize {
+    let mut first = Gateway::open(server);
+    first.submit(submit(1, 1, prompt(0, 5), 2));
+    first.settle();
+    first.status();
+    assert_eq!(first.reader.alarms().len(), 1, "who is there is told");
+    let mut later = Gateway::open(server);
+    later.status();
+    later.reader.alarms().len()
+}
+
 #[test]
-fn only_so_many_alarms_are_kept() {
+fn a_blown_fuse_is_kept_for_who_comes_later() {
+    assert_eq!(heard_later(&Server::on(device(8).lying(Lie::Deny(1)), |_| {})), 1);
+}
+
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn an_engine_that_forgets_its_alarms_would_be_noticed() {
+    use engine::fault::{Fault, with};
+    let forgets = |serve: Box<dyn FnOnce() -> _>| with(Fault::AlarmForgotten, serve);
+    assert_eq!(heard_later(&Server::within(device(8).lying(Lie::Deny(1)), |_| {}, forgets)), 0);
+}
+
+/// So many pages are kept for who comes later; those beyond are told to who is there.
+#[test]
+fn only_so_many_pages_are_kept() {
     let (pages, good) = (1_200, 100);
     let server = Server::on(device(pages).lying(Lie::SkipWipe(u64::from(good))), |c| c.engine = no_cache());
     // Its hello is handed over after the engine's first step, which tells what the first wipe found.
@@ -40,7 +67,7 @@ fn only_so_many_alarms_are_kept() {
     let mut later = Gateway::open(&server);
     later.status();
     let numbers: Vec<_> = later.reader.alarms().iter().map(|alarm| alarm.number).collect();
-    assert_eq!(numbers, (0..ALARMS_KEPT as u32).collect::<Vec<_>>());
+    assert_eq!(numbers, (0..WITHDRAWN_KEPT as u32).collect::<Vec<_>>());
     first.status();
     let before = first.reader.alarms().len();
     // One page, which is withdrawn when it comes back.

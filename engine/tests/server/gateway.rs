@@ -52,6 +52,15 @@ impl Server {
     }
 
     pub(crate) fn on(device: StampDevice, change: impl FnOnce(&mut ServerConfig)) -> Self {
+        Self::within(device, change, |serve| serve())
+    }
+
+    /// A server whose thread is the one that `on_thread` is called on.
+    pub(crate) fn within(
+        device: StampDevice,
+        change: impl FnOnce(&mut ServerConfig),
+        on_thread: impl FnOnce(Box<dyn FnOnce() -> Outcome>) -> Outcome + Send + 'static,
+    ) -> Self {
         let folder = folder();
         let socket = folder.path().join("engine.sock");
         let mut server = server_config(&socket, config());
@@ -59,7 +68,7 @@ impl Server {
         let control = server.control.clone();
         let (sender, ready) = mpsc::channel();
         let thread = std::thread::spawn(move || {
-            run(server, move || Ok(device), move |ready| sender.send(*ready).unwrap())
+            on_thread(Box::new(|| run(server, || Ok(device), move |ready| sender.send(*ready).unwrap())))
         });
         let ready = ready.recv().unwrap();
         Self { socket, ready, control, thread: Some(thread), _folder: folder }

@@ -17,4 +17,5 @@ mod events;
 mod faults;
 mod places;
 mod pressure;
+mod start;
 mod trace;

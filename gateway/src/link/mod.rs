@@ -8,6 +8,7 @@ mod group;
 mod session;
 mod shares;
 
+pub(crate) use alarms::ALARMS_MAX;
 pub(crate) use group::{Event, Group};
 pub(crate) use shares::reach;
 
@@ -23,6 +24,7 @@ use tokio::time::timeout;
 use wire::{Alarm, EngineStatus, Hello, RequestId, Sampling, Submit, ToEngine, ToGateway, WireKey};
 
 use crate::fault::{Fault, seeded};
+use crate::meter::Meter;
 
 /// Frames that wait to be written to the engine, at most.
 const OUT_MAX: usize = 4_096;
@@ -46,7 +48,6 @@ struct Shared {
     directory: Arc<Directory>,
     live: Mutex<Option<Live>>,
     seen: watch::Sender<Option<Hello>>,
-    alarms: mpsc::Sender<Alarm>,
 }
 
 /// A session that is up.
@@ -87,20 +88,16 @@ pub(crate) struct Engine {
 }
 
 impl Link {
-    /// A link that is down until [`Link::run`] runs, and where each alarm of an engine comes out, once.
-    pub(crate) fn new(
-        socket: PathBuf,
-        key: WireKey,
-        directory: Arc<Directory>,
-    ) -> (Self, mpsc::Receiver<Alarm>) {
+    /// A link that is down until [`Link::run`] runs.
+    pub(crate) fn new(socket: PathBuf, key: WireKey, directory: Arc<Directory>) -> Self {
         let (live, seen) = (Mutex::new(None), watch::Sender::new(None));
-        let (alarms, told) = mpsc::channel(alarms::ALARMS_MAX);
-        (Self(Arc::new(Shared { socket, key, directory, live, seen, alarms })), told)
+        Self(Arc::new(Shared { socket, key, directory, live, seen }))
     }
 
-    /// Connects, and connects again, until it is dropped.
-    pub(crate) async fn run(self) {
-        session::keep(&self.0).await;
+    /// Connects, and connects again, until it is dropped, and `alarms` with it: there each alarm of an engine goes, once, after
+    /// it was counted in `meter`.
+    pub(crate) async fn run(self, alarms: mpsc::Sender<Alarm>, meter: Arc<Meter>) {
+        session::keep(&self.0, alarms, meter).await;
     }
 
     /// Each engine as it is connected.

@@ -1,6 +1,7 @@
 //! Keeps the session up: connect, greet, read, write; again after a pause when it ends.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -8,10 +9,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
-use wire::{Decoder, FrameError, GatewayHello, Hello, PROTOCOL, ToEngine, ToGateway};
+use wire::{Alarm, Decoder, FrameError, GatewayHello, Hello, PROTOCOL, ToEngine, ToGateway};
 
 use super::{Live, OUT_MAX, Shared, alarms::Heard, shares::Shares};
 use crate::fault::{Fault, seeded};
+use crate::meter::Meter;
 
 /// Pause before the first new attempt, doubled until [`PAUSE_MAX`].
 const PAUSE_MIN: Duration = Duration::from_millis(20);
@@ -44,10 +46,10 @@ pub(super) enum Ended {
     Unexpected,
 }
 
-pub(super) async fn keep(shared: &Shared) {
+pub(super) async fn keep(shared: &Shared, alarms: mpsc::Sender<Alarm>, meter: Arc<Meter>) {
     let mut pause = PAUSE_MIN;
     let mut told = false;
-    let mut heard = Heard::default();
+    let mut heard = Heard::new(alarms, meter);
     loop {
         match connect(shared).await {
             Ok((stream, decoder, hello)) => {
@@ -185,7 +187,12 @@ fn hand_out(shared: &Shared, heard: &mut Heard, frame: ToGateway) -> Result<(), 
             }
             return Ok(());
         }
-        ToGateway::Alarm(alarm) => return heard.hand_on(live.hello.epoch, *alarm, &shared.alarms),
+        ToGateway::Alarm(alarm) => {
+            let epoch = live.hello.epoch;
+            // It writes to the log, and no request should wait for that.
+            drop(guard);
+            return heard.hand_on(epoch, *alarm);
+        }
         ToGateway::Hello(_) => return Err(Ended::Unexpected),
     };
     let route = if is_last { live.routes.remove(&request) } else { live.routes.get(&request).cloned() };

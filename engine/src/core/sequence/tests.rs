@@ -160,7 +160,7 @@ fn a_preempted_sequence_goes_on_where_it_was() {
     bench.choose(1).unwrap();
     let Bench { mut pool, running, mut frames } = bench;
     assert_eq!((running.own_pages(), running.preempted()), (Pages::new(3), Preempted::default()));
-    let once = Preempted { for_pages: 1, for_places: 0 };
+    let once = Preempted { for_pages: 1, ..Preempted::default() };
     let waiting = running.preempt(once);
     assert_eq!((waiting.known(), waiting.total()), (&[1, 2, 3, 4, 5, 6, 0, 1][..], Tokens::new(9)));
     let mut device = StampDevice::new(Pages::new(4), NonZeroU32::new(4).unwrap(), Tokens::new(64));

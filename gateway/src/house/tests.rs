@@ -1,0 +1,40 @@
+use audit::AuditLog;
+use tenant::{Pepper, Store};
+use wire::{Cause, Unsound};
+
+use super::*;
+
+/// More than a recorder takes at one turn.
+const MANY: u32 = 1_000;
+
+/// On one thread, so that the end of the gateway is there before the recorder has come through.
+#[tokio::test]
+async fn alarms_that_wait_when_the_gateway_ends_are_on_disk_when_it_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let store =
+        Store::open(&at("tenants.db"), Pepper::load_or_create(&at("pepper.key")).unwrap()).await.unwrap();
+    let (audit, _) = AuditLog::open(&at("audit")).unwrap();
+    let config = GatewayConfig {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        admin: "127.0.0.1:0".parse().unwrap(),
+        engine_socket: at("engine.sock"),
+        wire_key: WireKey::new([7; 32]),
+        policy: policies::PolicyStore::open(&at("policy")).unwrap().load(None).unwrap(),
+    };
+    let model = std::env::var_os("BULKHEAD_TEST_MODEL").unwrap();
+    let parts = Parts {
+        directory: Arc::new(Directory::open(&store).await.unwrap()),
+        model: Arc::new(ModelText::load(model.as_ref()).unwrap()),
+        audit: Arc::new(audit),
+    };
+    let gateway = Gateway::bind(config, parts).await.unwrap();
+    for number in 0..MANY {
+        gateway.alarms.0.try_send(Alarm { number, epoch: 3, cause: Cause::Unsound(Unsound::Read) }).unwrap();
+    }
+    gateway.run(async {}).await.unwrap();
+    let files = std::fs::read_dir(at("audit")).unwrap().map(|file| file.unwrap().path());
+    let segments = files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+    let text: String = segments.map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert_eq!(text.matches("\"alarm\"").count(), 1_000);
+}
