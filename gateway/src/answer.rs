@@ -14,6 +14,8 @@ pub(crate) use rules::{CapOf, Count, Forbidden, OverCap, TooLong};
 pub(crate) enum Denied {
     /// The key is unknown, malformed, expired or revoked; which, is not said.
     NotAuthenticated,
+    /// The key does not work, and neither did many others from this address.
+    TooManyFailures(tenant::TooManyFailures),
     /// The key was revoked, or its tenant suspended, while the request ran.
     Revoked,
     /// The key works, and may not do this.
@@ -110,7 +112,7 @@ impl Denied {
             | Self::EmptyPrompt { .. }
             | Self::NoChat { .. } => 400,
             Self::Limit(refusal) => rules::limit_status(refusal),
-            Self::Concurrency { .. } => 429,
+            Self::Concurrency { .. } | Self::TooManyFailures(_) => 429,
             Self::Failed(failure) => failed_status(failure),
             Self::Internal => 500,
             Self::Overloaded | Self::KeysStale | Self::NoEngine | Self::Draining | Self::NoAudit => 503,
@@ -124,6 +126,7 @@ impl Denied {
                 tenant::Retry::After { seconds, .. } => Some(seconds),
                 tenant::Retry::Useless => None,
             },
+            Self::TooManyFailures(failures) => Some(failures.clears.as_secs().saturating_add(1)),
             Self::Concurrency { .. }
             | Self::Overloaded
             | Self::KeysStale
@@ -201,7 +204,7 @@ impl Denied {
             Self::EmptyPrompt { param } => ("empty_prompt", Some(*param)),
             Self::NoChat { .. } => ("unsupported_chat", Some("messages")),
             Self::Limit(refusal) => (rules::limit_code(refusal), None),
-            Self::Concurrency { .. } => ("rate_limit_exceeded", None),
+            Self::Concurrency { .. } | Self::TooManyFailures(_) => ("rate_limit_exceeded", None),
             Self::Overloaded | Self::NoEngine | Self::Draining => ("engine_overloaded", None),
             Self::NoAudit => ("audit_unavailable", None),
             Self::KeysStale => ("keys_unavailable", None),
@@ -215,6 +218,7 @@ impl Denied {
             Self::NotAuthenticated => {
                 "Incorrect API key provided. Send 'Authorization: Bearer <key>' with a key that is valid.".into()
             }
+            Self::TooManyFailures(failures) => format!("Rate limit reached: {failures}. Check the API key that is sent."),
             Self::Revoked => "The API key was revoked while this request was under way.".into(),
             Self::Forbidden(forbidden) => forbidden.message(),
             Self::OverCap(over) => over.message(),
@@ -269,6 +273,9 @@ impl Denied {
         }
         if let Self::OverCap(over) = self {
             return over.reason();
+        }
+        if let Self::TooManyFailures(_) = self {
+            return "address.failures";
         }
         if let Self::Concurrency { .. } = self {
             return "key.concurrency";

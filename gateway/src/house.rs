@@ -3,7 +3,8 @@
 mod serve;
 
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +13,9 @@ use audit::{AuditLog, Hex, PolicySource, Record};
 use model::ModelText;
 use policies::{InForce, Policy, Source, Version};
 use ring::rand::SystemRandom;
-use tenant::{Caller, Directory, Inflight, Limiter, NotAuthenticated, Principal, UnixMillis};
+use tenant::{
+    Caller, Directory, Failures, Inflight, Limiter, MonoNanos, NotAuthenticated, Principal, UnixMillis,
+};
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -93,7 +96,8 @@ pub(crate) struct House {
     pub(crate) meter: Arc<Meter>,
     inflight: Inflight,
     limiter: Limiter,
-    /// Where the limiter's clock began.
+    failures: Failures,
+    /// Where the clock of limits and failures began.
     clock: Instant,
     large: Semaphore,
     random: SystemRandom,
@@ -144,6 +148,7 @@ impl Gateway {
             meter: Arc::default(),
             inflight: Inflight::new(),
             limiter: Limiter::default(),
+            failures: Failures::default(),
             clock: Instant::now(),
             large: Semaphore::new(LARGE_AT_ONCE),
             random: SystemRandom::new(),
@@ -231,7 +236,8 @@ impl House {
         self.directory.health(Instant::now()).age > self.policy.keys_age_max_ms()
     }
 
-    pub(crate) fn authenticate(&self, presented: &str) -> Result<Principal, Denied> {
+    /// `from` is where the connection comes from; none where that is not known.
+    pub(crate) fn authenticate(&self, presented: &str, from: Option<IpAddr>) -> Result<Principal, Denied> {
         // A key that was revoked meanwhile would work: nobody is let in (fail closed).
         if self.keys_are_stale() {
             return Err(Denied::KeysStale);
@@ -243,8 +249,19 @@ impl House {
             // A person's key asks no models, and is not known here.
             Ok(Caller::Person(_) | Caller::Auditor(_)) | Err(NotAuthenticated::Invalid) => {
                 Meter::add(&self.meter.not_authenticated);
-                Err(Denied::NotAuthenticated)
+                Err(self.failed(from))
             }
+        }
+    }
+
+    /// What a failed authentication is answered with.
+    fn failed(&self, from: Option<IpAddr>) -> Denied {
+        let most = u32::try_from(self.policy.auth_failures_per_minute()).ok().and_then(NonZeroU32::new);
+        let from = from.unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+        let now = MonoNanos::between(self.clock, Instant::now());
+        match self.failures.count(from, most.unwrap_or(NonZeroU32::MIN), now) {
+            Ok(()) => Denied::NotAuthenticated,
+            Err(failures) => Denied::TooManyFailures(failures),
         }
     }
 

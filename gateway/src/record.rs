@@ -289,7 +289,7 @@ fn ended_by(denied: &Denied) -> Outcome {
             };
             rejected(reason, Some(Bound { asked: over.asked, allowed: over.limit.get().into() }))
         }
-        Denied::Limit(Refusal::NoRoom(_)) => rejected(Reason::RateLimit, None),
+        Denied::Limit(Refusal::NoRoom(_)) | Denied::TooManyFailures(_) => rejected(Reason::RateLimit, None),
         Denied::Concurrency { limit } => {
             rejected(Reason::Concurrency, bound(limit.saturating_add(1), *limit))
         }

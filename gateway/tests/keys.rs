@@ -218,3 +218,18 @@ async fn keys_that_are_too_old_let_nobody_in() {
     assert!(answer.head.to_lowercase().contains("retry-after: 1"), "{}", answer.head);
     assert_eq!(rig.readiness().await.body, "keys too old\n");
 }
+
+/// An address that goes on failing is told to stop; a key that works is let in from there nevertheless.
+#[tokio::test]
+async fn an_address_that_fails_too_often_is_told_so() {
+    let rig = Rig::unfollowed("auth_failures_per_minute = 5").await;
+    for _ in 0..5 {
+        assert_eq!(rig.get_by("bh_live_nobody", "/v1/models").await.status, 401);
+    }
+    let answer = rig.get_by("bh_live_nobody", "/v1/models").await;
+    assert_eq!(why(&answer), because(429, "rate_limit_exceeded", "address.failures"));
+    let head = answer.head.to_lowercase();
+    let wait = head.lines().find_map(|line| line.strip_prefix("retry-after: ")).unwrap();
+    assert!((1..=12).contains(&wait.parse::<u64>().unwrap()), "{wait}");
+    assert_eq!(rig.ask(0, CHAT, "", hello()).await.status, 200);
+}

@@ -129,6 +129,8 @@ fields! {
     OutputTokensDefault output_tokens_default: tokens in 1..=1_048_576;
     /// Output tokens of a legacy completion that does not say how many it wants.
     CompletionTokensDefault completion_tokens_default: tokens in 1..=1_048_576;
+    /// Authentications that may fail in a minute from one address.
+    AuthFailuresPerMinute auth_failures_per_minute: count in 1..=1_000_000;
     /// How long ago the store of tenants and keys may have confirmed what is known of them; beyond it nobody is let in.
     KeysAgeMaxMs keys_age_max_ms: millis in 1_000..=2_592_000_000;
     /// Requests in flight for a key that names no limit of its own.

@@ -21,6 +21,7 @@
 mod base62;
 mod directory;
 mod error;
+mod failures;
 mod inflight;
 mod key;
 mod level;
@@ -41,6 +42,7 @@ pub use directory::{
     RecallError, RevocationLag,
 };
 pub use error::StoreError;
+pub use failures::{FAILING_ADDRESSES_MAX, Failures, TooManyFailures};
 pub use inflight::{Guard, Inflight, TooMany};
 pub use key::{ApiKey, KEY_CHARS_MAX, KEY_PATTERN, KeyId, KeyKind, NotAKey};
 pub use level::{Level, ModelName, Models, ProjectId};

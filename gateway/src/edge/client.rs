@@ -51,6 +51,10 @@ impl Downstream<'_> {
         if let Denied::Limit(Refusal::Over(over)) = denied {
             self.standing = Some(over.standing);
         }
+        if let Denied::TooManyFailures(_) = denied {
+            // Each further try costs a connection.
+            self.session.set_keepalive(None);
+        }
         let body = denied.json();
         let mut head = self.head(denied.status(), "application/json")?;
         let mut add = |name: &'static str, value: String| head.insert_header(name, value).map_err(|_| Gone);

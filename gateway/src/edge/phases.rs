@@ -137,10 +137,10 @@ impl Phases {
         session: &Session,
         scope: EndpointScope,
     ) -> std::result::Result<Principal, Denied> {
-        let principal = self.house.authenticate(bearer(session))?;
-        let (scopes, from) =
-            (principal.scopes(), session.client_addr().and_then(|address| address.as_inet()));
-        let is_from_there = from.is_some_and(|from| scopes.allows_address(from.ip()));
+        let from = session.client_addr().and_then(|address| address.as_inet()).map(|from| from.ip());
+        let principal = self.house.authenticate(bearer(session), from)?;
+        let scopes = principal.scopes();
+        let is_from_there = from.is_some_and(|from| scopes.allows_address(from));
         if !is_from_there && !scopes.allows_any_address() {
             return Err(Denied::Forbidden(Forbidden::Address));
         }

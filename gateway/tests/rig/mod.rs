@@ -184,7 +184,7 @@ impl Rig {
     /// Asks until the gateway knows the key.
     pub async fn until_known(&self, key: &str, ask: impl AsyncFn() -> Answer) -> Answer {
         let wait = async {
-            while self.get_by(key, "/v1/models").await.status == 401 {
+            while matches!(self.get_by(key, "/v1/models").await.status, 401 | 429) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             ask().await

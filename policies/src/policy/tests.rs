@@ -34,6 +34,7 @@ fn the_shipped_policy_is_the_documented_one() {
         (Field::LogitBiasMax, 300),
         (Field::OutputTokensDefault, 1_024),
         (Field::CompletionTokensDefault, 16),
+        (Field::AuthFailuresPerMinute, 60),
         (Field::KeysAgeMaxMs, 86_400_000),
         (Field::ConcurrencyPerKey, 64),
     ];
