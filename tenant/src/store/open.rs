@@ -110,7 +110,7 @@ fn closed_to_others(path: &Path) -> io::Result<File> {
 }
 
 /// Each is applied once, in its own transaction, and never edited afterwards: its checksum is in the store.
-fn migrations(dialect: Dialect) -> Migrator {
+pub(super) fn migrations(dialect: Dialect) -> Migrator {
     let all = [
         ("tenants and keys", include_str!("../../migrations/0001_tenants_and_keys.sql")),
         ("shares", include_str!("../../migrations/0002_shares.sql")),

@@ -228,3 +228,49 @@ fn processes_share_one_store() {
         assert_eq!(tenants.iter().map(|tenant| tenant.tag).collect::<HashSet<_>>().len(), 40);
     });
 }
+
+/// A file as the program made it before there were projects: its tenants, keys and shares go on as they were.
+#[tokio::test]
+async fn a_store_of_before_goes_on() {
+    use crate::directory::{Caller, Directory};
+    use crate::key::{ApiKey, KeyKind};
+
+    let folder = tempfile::tempdir().unwrap();
+    let (path, pepper) = (folder.path().join("tenants.db"), pepper_in(folder.path()));
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut file = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    let first_two: Vec<_> = open::migrations(Dialect::Sqlite).iter().take(2).cloned().collect();
+    sqlx::migrate::Migrator::with_migrations(first_two).run_direct(None, &mut file, false).await.unwrap();
+    let key = ApiKey::generate(KeyKind::Live, &SystemRandom::new()).unwrap();
+    let digest = pepper.digest(&key);
+    let tenant = TenantId(new_id(at(NOW)));
+    for sql in [
+        "INSERT INTO tags VALUES (7)",
+        "INSERT INTO tenants VALUES ($1, 'Acme', 7, 5)",
+        "INSERT INTO shares VALUES ($1, 64, NULL, 3)",
+        "INSERT INTO keys VALUES ($2, $1, 'ci', $3, $4, 128, NULL, NULL, 6, NULL)",
+        "INSERT INTO keys VALUES ('aaaaaaaaaaaa', $1, 'gone', $3, $4, NULL, NULL, NULL, 7, 8)",
+    ] {
+        let query = sqlx::query(sql).bind(tenant.bytes().as_slice()).bind(key.id().as_str());
+        query.bind(digest.version).bind(digest.tag.as_slice()).execute(&mut file).await.unwrap();
+    }
+    file.close().await.unwrap();
+
+    let store = Store::open(&path, pepper).await.unwrap();
+    let found = store.find_tenant("Acme").await.unwrap().unwrap();
+    assert_eq!(
+        (found.id, found.tag.get(), found.created, found.state),
+        (tenant, 7, at(5), TenantState::Active)
+    );
+    assert_eq!((found.share.floor, found.share.weight.get()), (64, 3));
+    let project = store.find_project(tenant, Project::DEFAULT).await.unwrap().unwrap().id;
+    let keys = store.list_keys().await.unwrap();
+    assert_eq!(keys.iter().map(|key| key.revoked).collect::<Vec<_>>(), [None, Some(at(8))]);
+    let directory = Directory::open(&store).await.unwrap();
+    let Ok(Caller::Service(principal)) = directory.authenticate(key.reveal().expose(), at(NOW)) else {
+        panic!("the key works as before")
+    };
+    assert_eq!((principal.tenant, principal.project, principal.tag.get()), (tenant, project, 7));
+    assert_eq!(principal.limits.window_cap, WindowCap::Tokens(std::num::NonZeroU32::new(128).unwrap()));
+    assert_eq!(directory.keys(), 1, "the other was revoked");
+}
