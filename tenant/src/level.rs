@@ -58,6 +58,16 @@ impl Level {
     }
 }
 
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key(id) => write!(f, "key {id}"),
+            Self::Project(id) => write!(f, "project {id}"),
+            Self::Tenant(id) => write!(f, "tenant {id}"),
+        }
+    }
+}
+
 /// A model's name, as `/v1/models` lists it: 1 to [`ModelName::BYTES_MAX`] bytes of printable ASCII.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ModelName(Arc<str>);
@@ -86,6 +96,15 @@ pub enum Models {
     All,
     /// Those that name this one.
     One(ModelName),
+}
+
+impl fmt::Display for Models {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("all models"),
+            Self::One(model) => write!(f, "model {}", model.as_str()),
+        }
+    }
 }
 
 #[cfg(test)]
