@@ -7,8 +7,11 @@ use proptest::prelude::*;
 use super::world::{Plan, Seen, World};
 use super::*;
 
-/// Worlds of 64 clients in the normal run.
-const WORLDS: u64 = 2_000;
+/// Worlds of 64 clients in the normal run: as many as take seconds without optimisation.
+const WORLDS: u64 = 1_200;
+/// Behind `./check --soak`.
+const SOAK_WORLDS: u64 = 100_000;
+const PLAN: Plan = Plan { clients: 64, requests_each: 1, kill_one_in: 400 };
 
 /// SplitMix64 (Steele, Lea, Flood 2014): a few lines, and the seed says it all.
 pub(super) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
@@ -41,10 +44,10 @@ pub(super) fn run(seeds: std::ops::Range<u64>, plan: Plan) -> Seen {
     all
 }
 
-fn explore(worlds: u64, plan: Plan) {
-    let began = Instant::now();
-    let seen = run(0..worlds, plan);
-    println!("{worlds} worlds of {} clients in {:?}: {seen:?}", plan.clients, began.elapsed());
+fn explore(seeds: std::ops::Range<u64>, plan: Plan) {
+    let (began, worlds) = (Instant::now(), seeds.end - seeds.start);
+    let seen = run(seeds, plan);
+    println!("{worlds} interleavings of {} clients in {:?}: {seen:?}", plan.clients, began.elapsed());
     for met in [seen.kills, seen.settled, seen.dropped, seen.over_budget, seen.batches, seen.torn] {
         assert!(met > 0, "nothing was seen of something: {seen:?}");
     }
@@ -53,7 +56,13 @@ fn explore(worlds: u64, plan: Plan) {
 
 #[test]
 fn no_interleaving_of_64_clients_overshoots_or_loses() {
-    explore(WORLDS, Plan { clients: 64, requests_each: 1, kill_one_in: 150 });
+    explore(0..WORLDS, PLAN);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn soak_no_interleaving_of_64_clients_overshoots_or_loses() {
+    explore(WORLDS..WORLDS + SOAK_WORLDS, PLAN);
 }
 
 proptest! {
