@@ -213,9 +213,8 @@ impl Ledger {
         let books = self.shared.books.lock().unwrap_or_else(PoisonError::into_inner);
         let book = books.get(&tenant).map(Arc::clone);
         drop(books);
-        let sum = book.map(|book| {
-            book.lock().unwrap_or_else(PoisonError::into_inner).sum(&budget.line(), now)
-        });
+        let sum =
+            book.map(|book| book.lock().unwrap_or_else(PoisonError::into_inner).sum(&budget.line(), now));
         let sum = sum.unwrap_or_default();
         let resets = calendar::resets(budget.period, now);
         BudgetStanding { spent: sum.spent, reserved: sum.reserved, resets }

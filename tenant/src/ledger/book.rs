@@ -17,8 +17,9 @@ use crate::time::UnixMillis;
 /// the one it is in now, there are at most two, the one before and the one after. One that goes back further
 /// counts that window from zero.
 pub(crate) const WINDOWS_KEPT: usize = 3;
-/// Changes of month after which a line by day or month is forgotten that nobody used. A clock that jumps away
-/// and back makes two.
+/// New months after which a line by day or month is forgotten that nobody used since. A month is new that is not
+/// among the last [`WINDOWS_KEPT`] that were used: a clock that jumps away and back makes one, and one that
+/// swings about the end of a month makes one.
 pub(crate) const MONTHS_KEPT: u32 = 3;
 
 /// A request that is reserved and not settled.
@@ -107,9 +108,9 @@ pub(crate) struct Tally {
 /// A tenant's sums and open reservations.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Book {
-    /// First day of the month in which a reservation was last made.
-    month: u64,
-    /// Changes of that month.
+    /// First days of the months in which reservations were made, the last one at the end.
+    months: [u64; WINDOWS_KEPT],
+    /// New months that there were.
     era: u32,
     lines: BTreeMap<Line, Tally>,
     open: BTreeMap<u64, Open>,
@@ -220,12 +221,20 @@ impl Book {
         &self.open
     }
 
-    /// Forgets lines that nobody used for long, when the month changes.
+    /// Forgets lines that nobody used for long, when a month is new.
     fn turn(&mut self, month: u64) {
-        if month == self.month {
+        let [first, second, last] = self.months;
+        if month == last {
             return;
         }
-        self.month = month;
+        if month == second {
+            self.months = [first, last, month];
+            return;
+        }
+        self.months = [second, last, month];
+        if month == first {
+            return;
+        }
         self.era = self.era.saturating_add(1);
         let era = self.era;
         self.lines.retain(|line, tally| {
@@ -235,9 +244,9 @@ impl Book {
         self.sums = self.lines.values().map(|tally| tally.sums.len()).sum();
     }
 
-    /// The month and its number, for a checkpoint.
-    pub(crate) const fn age(&self) -> (u64, u32) {
-        (self.month, self.era)
+    /// The months used last, and how many there were, for a checkpoint.
+    pub(crate) const fn age(&self) -> ([u64; WINDOWS_KEPT], u32) {
+        (self.months, self.era)
     }
 
     /// Every line with the number of the month in which it was used last, and its sums in order of use.
@@ -246,8 +255,8 @@ impl Book {
     }
 
     /// An empty book of this age, from a checkpoint.
-    pub(crate) fn aged(month: u64, era: u32) -> Self {
-        Self { month, era, ..Self::default() }
+    pub(crate) fn aged(months: [u64; WINDOWS_KEPT], era: u32) -> Self {
+        Self { months, era, ..Self::default() }
     }
 
     /// A sum from a checkpoint, nothing reserved; those of a line come in order of use.

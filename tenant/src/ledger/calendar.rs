@@ -55,14 +55,9 @@ fn midnight(day: u64) -> UnixMillis {
 fn first_of_month(day: u64) -> u64 {
     let of_cycle = day.saturating_add(719_468).rem_euclid(146_097);
     let leaps = of_cycle.div_euclid(1_460).saturating_add(of_cycle.div_euclid(146_096));
-    let year = of_cycle
-        .saturating_add(of_cycle.div_euclid(36_524))
-        .saturating_sub(leaps)
-        .div_euclid(365);
-    let before_year = year
-        .saturating_mul(365)
-        .saturating_add(year.div_euclid(4))
-        .saturating_sub(year.div_euclid(100));
+    let year = of_cycle.saturating_add(of_cycle.div_euclid(36_524)).saturating_sub(leaps).div_euclid(365);
+    let before_year =
+        year.saturating_mul(365).saturating_add(year.div_euclid(4)).saturating_sub(year.div_euclid(100));
     let of_year = of_cycle.saturating_sub(before_year);
     let month = of_year.saturating_mul(5).saturating_add(2).div_euclid(153);
     let before_month = month.saturating_mul(153).saturating_add(2).div_euclid(5);

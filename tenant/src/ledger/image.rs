@@ -173,10 +173,12 @@ impl Image {
     /// Takes in a part of a checkpoint.
     fn restore(&mut self, record: Record) -> Result<(), Damage> {
         match record {
-            Record::Book { tenant, month, era } => match self.books.insert(tenant, Book::aged(month, era)) {
-                None => {}
-                Some(_) => return Err(Damage::Form),
-            },
+            Record::Book { tenant, months, era } => {
+                match self.books.insert(tenant, Book::aged(months, era)) {
+                    None => {}
+                    Some(_) => return Err(Damage::Form),
+                }
+            }
             Record::Sum { tenant, line, era, sum } => self.book(tenant)?.restore_sum(line, era, sum)?,
             Record::Open { id, open } => {
                 self.book(open.payer.tenant)?.restore_open(id, open)?;
@@ -229,8 +231,8 @@ impl Image {
             emit(record)
         };
         for (tenant, book) in &self.books {
-            let (month, era) = book.age();
-            part(&Record::Book { tenant: *tenant, month, era })?;
+            let (months, era) = book.age();
+            part(&Record::Book { tenant: *tenant, months, era })?;
             for (line, era, sums) in book.lines() {
                 for sum in sums {
                     part(&Record::Sum { tenant: *tenant, line: line.clone(), era, sum: *sum })?;

@@ -150,8 +150,7 @@ impl Price {
     /// prices. Never less than [`Price::cost`] of what is within `worst`: no number in that sum is larger
     /// than its counterpart here, and rounding up keeps the order.
     pub fn worst_cost(self, worst: WorstCase) -> u64 {
-        let prompt =
-            if seeded(Fault::CachedCheap) { self.prompt } else { self.prompt.max(self.cached) };
+        let prompt = if seeded(Fault::CachedCheap) { self.prompt } else { self.prompt.max(self.cached) };
         round_up([(worst.prompt, prompt), (worst.completion, self.completion), (0, 0)])
     }
 }
@@ -245,10 +244,7 @@ mod tests {
         let full = Prices::new((0..PRICED_MODELS_MAX).map(|i| (name(i), price))).unwrap();
         assert_eq!(full.of(&name(3)), Pricing::Priced(price));
         assert_eq!(full.of(&name(PRICED_MODELS_MAX)), Pricing::Unpriced);
-        assert_eq!(
-            Prices::new((0..=PRICED_MODELS_MAX).map(|i| (name(i), price))),
-            Err(BadPrices::TooMany)
-        );
+        assert_eq!(Prices::new((0..=PRICED_MODELS_MAX).map(|i| (name(i), price))), Err(BadPrices::TooMany));
     }
 
     proptest! {

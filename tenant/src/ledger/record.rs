@@ -7,7 +7,7 @@
 use uuid::Uuid;
 
 use crate::key::KeyId;
-use crate::ledger::book::{Highest, Open, Sum, Told};
+use crate::ledger::book::{Highest, Open, Sum, Told, WINDOWS_KEPT};
 use crate::ledger::budget::{Binds, BudgetKind, Line, Payer, Period, Unit};
 use crate::ledger::price::{Price, Pricing, Used, WorstCase};
 use crate::ledger::usage::{Amounts, Place, UsageRow};
@@ -38,7 +38,7 @@ pub(crate) enum Record {
     /// A checkpoint begins; the first record of a file.
     Begin { journal: Uuid, last_id: u64, last_batch: u64 },
     /// A tenant's book.
-    Book { tenant: TenantId, month: u64, era: u32 },
+    Book { tenant: TenantId, months: [u64; WINDOWS_KEPT], era: u32 },
     /// A sum of it.
     Sum { tenant: TenantId, line: Line, era: u32, sum: Sum },
     /// A reservation that is open.
@@ -65,7 +65,9 @@ impl Record {
             Self::Begin { journal, last_id, last_batch } => {
                 to.u8(16).u32(VERSION).bytes(journal.as_bytes()).u64(*last_id).u64(*last_batch)
             }
-            Self::Book { tenant, month, era } => to.u8(17).bytes(tenant.bytes()).u64(*month).u32(*era),
+            Self::Book { tenant, months: [first, second, last], era } => {
+                to.u8(17).bytes(tenant.bytes()).u64(*first).u64(*second).u64(*last).u32(*era)
+            }
             Self::Sum { tenant, line, era, sum } => {
                 let Told { hard, soft } = sum.told;
                 let to = to.u8(18).bytes(tenant.bytes()).line(line).u32(*era).u64(sum.start);
@@ -109,7 +111,11 @@ impl Record {
                 let journal = Uuid::from_bytes(from.array()?);
                 Self::Begin { journal, last_id: from.u64()?, last_batch: from.u64()? }
             }
-            17 => Self::Book { tenant: from.tenant()?, month: from.u64()?, era: from.u32()? },
+            17 => Self::Book {
+                tenant: from.tenant()?,
+                months: [from.u64()?, from.u64()?, from.u64()?],
+                era: from.u32()?,
+            },
             18 => Self::Sum {
                 tenant: from.tenant()?,
                 line: from.line()?,

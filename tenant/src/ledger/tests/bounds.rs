@@ -55,8 +55,7 @@ fn money_needs_a_price_and_tokens_do_not() {
     let bench = Bench::fresh(Bounds::FULL);
     let (payer, name) = (payer(1, 1, 0), model("a"));
     let tokens = [hard(Level::Key(payer.key), Unit::Tokens, Period::Day, 1_000)];
-    let claim =
-        Claim { payer, model: &name, pricing: Pricing::Unpriced, budgets: &tokens, worst: worst() };
+    let claim = Claim { payer, model: &name, pricing: Pricing::Unpriced, budgets: &tokens, worst: worst() };
     let (reservation, _) = bench.begin(&claim, at(0)).unwrap();
     assert_eq!(reservation.settle(used(1, 0, 0)).unwrap().cost, Cost::Unpriced);
     for kind in [BudgetKind::Hard, BudgetKind::Soft] {
@@ -98,7 +97,14 @@ fn what_is_beyond_the_reservation_is_clamped_and_said() {
 
 #[test]
 fn each_place_has_a_bound_and_is_given_back() {
-    let small = Bounds { queue_max: 64, reservations_max: 2, sums_max: 3, rows_max: 3, tenants_max: 2, ..Bounds::FULL };
+    let small = Bounds {
+        queue_max: 64,
+        reservations_max: 2,
+        sums_max: 3,
+        rows_max: 3,
+        tenants_max: 2,
+        ..Bounds::FULL
+    };
     let mut bench = Bench::fresh(small);
     let name = model("a");
     let ask = |bench: &mut Bench, payer: Payer, budgets: &[Budget], hour: i64| {

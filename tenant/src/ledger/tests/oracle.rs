@@ -8,13 +8,28 @@ use super::*;
 /// What a test did, in the order in which it was queued.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    Reserve { id: u64, made: i64, payer: Payer, model: ModelName, price: Option<[u64; 3]>, worst: [u64; 2] },
-    Mark { id: u64, used: [u64; 3] },
-    Settle { id: u64, used: [u64; 3] },
+    Reserve {
+        id: u64,
+        made: i64,
+        payer: Payer,
+        model: ModelName,
+        price: Option<[u64; 3]>,
+        worst: [u64; 2],
+    },
+    Mark {
+        id: u64,
+        used: [u64; 3],
+    },
+    Settle {
+        id: u64,
+        used: [u64; 3],
+    },
     /// A record that changes no sum.
     Other,
     Take,
-    Confirm { number: u64 },
+    Confirm {
+        number: u64,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -48,7 +63,7 @@ pub(super) fn row_key(hour: i64, payer: Payer, model: &ModelName) -> (i64, [u8; 
 fn cost(price: Option<[u64; 3]>, [prompt, cached, completion]: [u64; 3]) -> u64 {
     let [p, c, k] = price.unwrap_or_default().map(u128::from);
     let exact = u128::from(prompt - cached) * p + u128::from(cached) * c + u128::from(completion) * k;
-    ((exact + 999_999) / 1_000_000) as u64
+    exact.div_ceil(1_000_000) as u64
 }
 
 /// Year and month of a day, by walking there.

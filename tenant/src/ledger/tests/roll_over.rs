@@ -97,3 +97,18 @@ fn lines_that_nobody_uses_are_forgotten_and_totals_never() {
     assert_eq!(lines, 3 + 1, "of the idle key, the total alone is kept");
     assert_eq!(bench.writer.image.sums(), bench.shared.sums.taken());
 }
+
+#[test]
+fn a_clock_that_swings_about_the_end_of_a_month_forgets_nothing() {
+    let mut bench = Bench::fresh(Bounds::FULL);
+    let name = model("a");
+    let (idle, busy) = (payer(1, 1, 0), payer(1, 1, 1));
+    let of = |who: Payer| [hard(Level::Key(who.key), Unit::Tokens, Period::Month, 40)];
+    let (before, after) = (at(31 * DAY - 1), at(31 * DAY));
+    drop(bench.reserve(&bound(idle, &name, &of(idle)), before).unwrap().settle(used(9, 0, 0)).unwrap());
+    for _ in 0..10 {
+        bench.reserve(&bound(busy, &name, &of(busy)), after).map(drop).unwrap();
+        bench.reserve(&bound(busy, &name, &of(busy)), before).map(drop).unwrap();
+    }
+    assert_eq!(bench.sum(idle.tenant, &of(idle)[0], before), (9, 0));
+}

@@ -160,7 +160,9 @@ fn sixty_four_tasks_a_store_and_kills() {
     let (at_least, at_most) = (told.settled.load(Ordering::SeqCst), told.perhaps.load(Ordering::SeqCst));
     assert!((at_least..=at_most).contains(&spent), "{at_least} <= {spent} <= {at_most}");
     let (ended, refused) = (told.ended.load(Ordering::Relaxed), told.refused.load(Ordering::Relaxed));
-    println!("{ended} lives, {refused} refused, {killed} kills, {orphans} orphans, {looks} looks: {spent} spent");
+    println!(
+        "{ended} lives, {refused} refused, {killed} kills, {orphans} orphans, {looks} looks: {spent} spent"
+    );
     assert!(killed > 0 && refused > 0);
 }
 

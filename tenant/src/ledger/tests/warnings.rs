@@ -51,7 +51,10 @@ fn what_a_drop_passed_is_told_with_the_next_settlement() {
     drop(lost);
     let next = bench.reserve(&claim, at(0)).unwrap();
     let [notice] = next.notices() else { panic!("{:?}", next.notices()) };
-    assert_eq!((notice.percent, notice.spent, notice.limit, notice.resets), (10, 1_800, 10_000, Resets::Never));
+    assert_eq!(
+        (notice.percent, notice.spent, notice.limit, notice.resets),
+        (10, 1_800, 10_000, Resets::Never)
+    );
     assert_eq!(percents(&next.settle(Used::NONE).unwrap().warnings), [10]);
     // Another limit is another budget to whoever set it.
     let [budget] = budgets.clone();

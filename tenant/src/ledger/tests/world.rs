@@ -2,9 +2,11 @@
 //! request ends, when the writer writes how much, when the clock moves, when the process is killed and what of
 //! the disk is left.
 
+mod checks;
+
 use std::collections::BTreeMap;
 
-use super::oracle::{Event, Oracle, Rows, store};
+use super::oracle::{Event, Oracle};
 use super::*;
 
 /// How a world is built.
@@ -53,6 +55,7 @@ pub(super) struct World<'a> {
     /// Reservations of which it was said that they are on disk.
     told: Vec<u64>,
     settles: Vec<(u64, Journalled)>,
+    settles_told: Vec<u64>,
     stored: BTreeMap<u64, Batch>,
     seen: Seen,
 }
@@ -105,6 +108,7 @@ impl<'a> World<'a> {
             in_checkpoint: 0,
             told: Vec::new(),
             settles: Vec::new(),
+            settles_told: Vec::new(),
             stored: BTreeMap::new(),
             seen: Seen::default(),
         }
@@ -276,6 +280,10 @@ impl<'a> World<'a> {
                 }
             },
         }
+        // All is written: the books hold what the model says, reservations included.
+        let (oracle, _) = Oracle::replay(&self.events, records(&self.events));
+        assert_eq!(self.bench.shared.reservations.taken(), oracle.open().len());
+        self.compare(&oracle);
     }
 
     fn confirm(&mut self) {
@@ -290,106 +298,6 @@ impl<'a> World<'a> {
             Ok(()) | Err(LedgerError::NotOut { .. }) => {}
             Err(other) => panic!("{other}"),
         }
-    }
-
-    /// Kills the process, perhaps within a write, and starts it again on what the disk has kept.
-    fn kill(&mut self) {
-        self.seen.kills += 1;
-        self.hear();
-        let within = (self.choose)(4);
-        if within > 0 {
-            // A frame is appended and never synced; or not even that.
-            self.bench.medium.fail_after(usize::from(within > 1));
-            if self.bench.shared.queue.len() > 0 {
-                let count = 1 + (self.choose)(40);
-                self.commit(count).unwrap_err();
-                self.bench.shared.queue.end(io::ErrorKind::StorageFull);
-            }
-        }
-        let left = self.bench.medium.survivor(self.choose);
-        // Their drops reach the old process only.
-        for (client, _) in &mut self.clients {
-            *client = Client::Idle;
-        }
-        let bounds = Bounds { tail_bytes_max: 6_000, ..Bounds::FULL };
-        self.bench = Bench::open(&Source::Bytes(left), bounds).unwrap();
-        let replayed = self.bench.replayed;
-        self.seen.torn += usize::from(replayed.cut_bytes > 0);
-
-        let survived = self.in_checkpoint + replayed.records as usize;
-        let (mut oracle, events) = Oracle::replay(&self.events, survived);
-        for id in &self.told {
-            assert!(oracle.requests.contains_key(id), "a reservation that was told is lost");
-        }
-        for (id, _) in &self.settles {
-            assert!(!oracle.is_open(*id), "a settlement that was told is lost");
-        }
-        let open = oracle.open();
-        self.seen.orphans += open.len() as u64;
-        assert_eq!(replayed.settled, open.len() as u64);
-        self.events.truncate(events);
-        self.events.extend(open.into_iter().map(|(id, used)| Event::Settle { id, used }));
-        (self.committed, self.in_checkpoint) = (self.events.len(), records(&self.events));
-        oracle.settle_open();
-        self.settles.clear();
-        self.compare(&oracle);
-        assert_eq!(self.bench.shared.reservations.taken(), 0);
-    }
-
-    /// Keeps of the settlements those of which it was said that they are on disk.
-    fn hear(&mut self) {
-        self.settles.retain_mut(|(_, ticket)| matches!(poll_now(ticket), Poll::Ready(Ok(()))));
-    }
-
-    fn compare(&self, oracle: &Oracle) {
-        for budget in &self.budgets {
-            for tenant in [1, 2].map(|tenant| payer(tenant, 1, 0).tenant) {
-                let is_foreign = match budget.level {
-                    Level::Tenant(other) => other != tenant,
-                    Level::Project(project) => payer(1, 1, 0).project != project || tenant != payer(1, 1, 0).tenant,
-                    Level::Key(key) => key.as_str()[3..7] != format!("{:04}", tenant.0.as_u128()),
-                };
-                if !is_foreign {
-                    let held = self.bench.sum(tenant, budget, at_millis(self.now));
-                    assert_eq!(held, oracle.sum(budget, self.now), "{budget:?}");
-                }
-            }
-        }
-        assert_eq!(self.bench.shared.backlog.taken(), oracle.backlog(), "no place of a row is lost");
-    }
-
-    fn end(mut self) -> Seen {
-        for at in 0..self.clients.len() {
-            match std::mem::replace(&mut self.clients[at].0, Client::Idle) {
-                Client::Idle => {}
-                Client::Waiting { id, reservation, .. } => self.let_go(id, reservation, [0; 3]),
-                Client::Running { id, reservation, marked } => self.let_go(id, reservation, marked),
-            }
-        }
-        loop {
-            self.take();
-            if self.bench.writer.image.usage.batch_out().is_none() {
-                break;
-            }
-            self.confirm();
-        }
-        assert_eq!(self.bench.shared.reservations.taken(), 0, "reservations outstanding");
-        let (oracle, _) = Oracle::replay(&self.events, records(&self.events));
-        self.compare(&oracle);
-        assert_eq!(oracle.open(), []);
-        let books = self.bench.shared.books.lock().unwrap();
-        let live: BTreeMap<_, _> = books.iter().map(|(id, book)| (*id, book.lock().unwrap().clone())).collect();
-        assert!(live.iter().filter(|(_, book)| book.sums() > 0).all(|(id, book)| {
-            self.bench.writer.image.books.get(id) == Some(book)
-        }));
-        let sums = live.values().map(Book::sums).sum::<usize>();
-        assert_eq!(self.bench.shared.sums.taken(), sums, "no place of a sum is lost");
-        let mut rows = Rows::new();
-        for batch in self.stored.values() {
-            store(&mut rows, batch);
-        }
-        assert_eq!(rows, oracle.all_rows(), "the store has each settlement once");
-        self.seen
     }
 }
 

@@ -5,7 +5,6 @@ use std::time::Instant;
 use proptest::prelude::*;
 
 use super::world::{Plan, Seen, World};
-use super::*;
 
 /// Worlds of 64 clients in the normal run: as many as take seconds without optimisation.
 const WORLDS: u64 = 1_200;
