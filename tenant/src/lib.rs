@@ -8,6 +8,7 @@
 //! - [`Directory`], the snapshot that authenticates, follows the store and outlives its failures;
 //! - [`Inflight`], which counts a key's requests;
 //! - [`Limiter`], which counts requests and tokens by the rules that they meet;
+//! - [`Ledger`], which reserves each request against [`Budget`]s, and keeps usage until a store has it;
 //! - [`Secret`], for what must not be printed.
 //!
 //! Architecture invariant: a secret is never stored, never shown twice, never printable; the hot path never
@@ -22,8 +23,10 @@ mod base62;
 mod directory;
 mod error;
 mod failures;
+pub mod fault;
 mod inflight;
 mod key;
+mod ledger;
 mod level;
 mod limits;
 mod name;
@@ -45,6 +48,14 @@ pub use error::StoreError;
 pub use failures::{FAILING_ADDRESSES_MAX, Failures, TooManyFailures};
 pub use inflight::{Guard, Inflight, TooMany};
 pub use key::{ApiKey, KEY_CHARS_MAX, KEY_PATTERN, KeyId, KeyKind, NotAKey};
+pub use ledger::{
+    Amounts, BATCH_ROWS_MAX, BOOKS_MAX, BadPrices, BadThresholds, Batch, Budget, BudgetKind, BudgetRefusal,
+    BudgetStanding, BudgetWarning, Claim, Cost, Damage, Damaged, JOURNAL_BYTES_MAX, JOURNAL_TAIL_BYTES_MAX,
+    Journalled, LEDGER_QUEUE_MAX, Ledger, LedgerError, MarkBeyond, OverBudget, PRICE_MAX, PRICED_MODELS_MAX,
+    Payer, Period, Price, PriceTooHigh, Prices, Pricing, REQUEST_BUDGETS_MAX, REQUEST_TOKENS_MAX,
+    RESERVATIONS_MAX, Replayed, Reservation, Resets, SUMS_MAX, SettleDefect, Settled, THRESHOLDS_MAX, Taken,
+    Thresholds, TooManyTokens, USAGE_ROWS_MAX, Unfit, Unit, UsageRow, Used, WorstCase,
+};
 pub use level::{Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};

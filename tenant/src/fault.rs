@@ -1,0 +1,80 @@
+//! Guards of budgets and usage that a test can take away, to see that our tests find their loss.
+//!
+//! Without the feature `seeded-faults`, `seeded` is the constant `false` and each fault is compiled out. With
+//! it, a test takes away one guard through `with`, on its own thread and on those that it starts from there
+//! through `inherit`.
+
+#[cfg(all(feature = "seeded-faults", not(debug_assertions)))]
+compile_error!("seeded faults are for tests: a release cannot hold them");
+
+/// One guard, taken away.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fault {
+    /// A reservation is held against what is spent, and not against what others have reserved.
+    SpentOnly,
+    /// What a reservation held is given back twice when it is settled.
+    RefundTwice,
+    /// A settlement counts in the window in which it comes, not in that of its reservation.
+    SettledLate,
+    /// What was used beyond the worst case is charged as it comes.
+    Unclamped,
+    /// The worst case takes the prompt's price, although cached tokens may cost more.
+    CachedCheap,
+    /// Whoever waits for a record is told before the record is on disk.
+    ToldEarly,
+    /// Recovery forgets what was reserved and not settled, and what it had used.
+    UnsettledForgotten,
+    /// A batch that was confirmed is given again.
+    BatchTwice,
+    /// Damage before the end of the journal counts as a torn end.
+    DamageCut,
+    /// Rows of usage may be as many as come.
+    BacklogUnbounded,
+    /// A money budget lets a model without a price pass.
+    UnpricedFree,
+}
+
+#[cfg(not(feature = "seeded-faults"))]
+pub(crate) const fn seeded(_: Fault) -> bool {
+    false
+}
+
+#[cfg(feature = "seeded-faults")]
+std::thread_local! {
+    static SEEDED: std::cell::Cell<Option<Fault>> = const { std::cell::Cell::new(None) };
+}
+
+#[cfg(feature = "seeded-faults")]
+pub(crate) fn seeded(fault: Fault) -> bool {
+    SEEDED.get() == Some(fault)
+}
+
+/// `act`, which will lack on whatever thread it runs the guard that this thread lacks now.
+#[cfg(feature = "seeded-faults")]
+pub(crate) fn inherit<T>(act: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let fault = SEEDED.get();
+    move || {
+        SEEDED.set(fault);
+        act()
+    }
+}
+
+/// `act`: no guard can be taken away.
+#[cfg(not(feature = "seeded-faults"))]
+pub(crate) const fn inherit<T, F: FnOnce() -> T>(act: F) -> F {
+    act
+}
+
+/// What `act` returns when this thread lacks the guard that `fault` names.
+#[cfg(feature = "seeded-faults")]
+pub fn with<T>(fault: Fault, act: impl FnOnce() -> T) -> T {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            SEEDED.set(None);
+        }
+    }
+    let _restore = Restore;
+    SEEDED.set(Some(fault));
+    act()
+}

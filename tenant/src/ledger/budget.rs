@@ -1,0 +1,363 @@
+//! What a budget is, and which requests it binds.
+
+use core::fmt;
+
+use crate::key::KeyId;
+use crate::ledger::price::{Price, Pricing, Used, WorstCase};
+use crate::level::{Level, ModelName, Models, ProjectId};
+use crate::store::TenantId;
+
+/// Thresholds that a budget may have.
+pub const THRESHOLDS_MAX: usize = 4;
+/// Budgets that may be held against one request.
+pub const REQUEST_BUDGETS_MAX: usize = 64;
+
+/// How much a key, a project or a tenant may use in a period.
+///
+/// Two budgets of the same level, models, unit and period share one sum. A sum counts from the first request
+/// on that such a budget binds; a changed limit changes no sum.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Budget {
+    /// Whom it binds.
+    pub level: Level,
+    /// Which requests it counts.
+    pub models: Models,
+    /// What it counts.
+    pub unit: Unit,
+    /// For how long.
+    pub period: Period,
+    /// Tokens, or micro-units of money.
+    pub limit: u64,
+    /// Whether it refuses.
+    pub kind: BudgetKind,
+    /// When it warns; a soft one warns at 100 % also.
+    pub thresholds: Thresholds,
+}
+
+/// What a budget counts.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Unit {
+    /// Prompt and completion tokens; a cached one counts as any other.
+    Tokens,
+    /// Micro-units of money.
+    MicroMoney,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tokens => "tokens",
+            Self::MicroMoney => "micro-units of money",
+        })
+    }
+}
+
+/// How long a budget counts before it begins anew. Windows are those of the UTC calendar.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Period {
+    /// From midnight to midnight.
+    Day,
+    /// From the first of a month to the first of the next.
+    Month,
+    /// For ever.
+    Total,
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Day => "day",
+            Self::Month => "month",
+            Self::Total => "total",
+        })
+    }
+}
+
+/// Whether a budget refuses.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BudgetKind {
+    /// Nothing is reserved beyond it.
+    Hard,
+    /// It warns, and refuses nothing but a model without a price where it counts money.
+    Soft,
+}
+
+/// Percents of a budget's limit at which it warns: up to [`THRESHOLDS_MAX`], each from 1 to 100 and above the
+/// one before.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Thresholds([u8; THRESHOLDS_MAX]);
+
+/// Thresholds that cannot be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("thresholds are up to {THRESHOLDS_MAX} percents from 1 to 100, each above the one before")]
+pub struct BadThresholds;
+
+impl Thresholds {
+    /// None: a soft budget still warns at 100 %.
+    pub const NONE: Self = Self([0; THRESHOLDS_MAX]);
+
+    /// Checks `percents`.
+    ///
+    /// # Errors
+    /// [`BadThresholds`].
+    pub fn new(percents: &[u8]) -> Result<Self, BadThresholds> {
+        let mut held = [0; THRESHOLDS_MAX];
+        let mut before = 0;
+        if percents.len() > THRESHOLDS_MAX {
+            return Err(BadThresholds);
+        }
+        for (place, percent) in held.iter_mut().zip(percents) {
+            if *percent <= before || *percent > 100 {
+                return Err(BadThresholds);
+            }
+            *place = *percent;
+            before = *percent;
+        }
+        Ok(Self(held))
+    }
+
+    /// The percents, rising.
+    pub fn percents(&self) -> impl Iterator<Item = u8> {
+        self.0.into_iter().take_while(|percent| *percent > 0)
+    }
+}
+
+impl Budget {
+    /// Whether it counts what `payer` asks of `model`.
+    pub fn binds(&self, payer: &Payer, model: &ModelName) -> bool {
+        let level = match self.level {
+            Level::Key(key) => key == payer.key,
+            Level::Project(project) => project == payer.project,
+            Level::Tenant(tenant) => tenant == payer.tenant,
+        };
+        level
+            && match &self.models {
+                Models::All => true,
+                Models::One(one) => one == model,
+            }
+    }
+
+    pub(crate) fn line(&self) -> Line {
+        Line { level: self.level, models: self.models.clone(), unit: self.unit, period: self.period }
+    }
+
+    /// The percents at which it warns, rising; what is passed when `spent` is spent.
+    pub(crate) fn passed(&self, spent: u64) -> impl Iterator<Item = u8> {
+        let implied = match self.kind {
+            BudgetKind::Soft if self.thresholds.percents().last() != Some(100) => Some(100),
+            BudgetKind::Soft | BudgetKind::Hard => None,
+        };
+        let limit = u128::from(self.limit);
+        self.thresholds.percents().chain(implied).filter(move |percent| {
+            // Nothing spent passes nothing, not even of a limit of 0.
+            let threshold = limit.saturating_mul(u128::from(*percent)).div_ceil(100).max(1);
+            u128::from(spent) >= threshold
+        })
+    }
+}
+
+/// Who pays for a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Payer {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Its project.
+    pub project: ProjectId,
+    /// The key that asks.
+    pub key: KeyId,
+}
+
+/// What a sum is kept for, apart from its window.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Line {
+    pub(crate) level: Level,
+    pub(crate) models: Models,
+    pub(crate) unit: Unit,
+    pub(crate) period: Period,
+}
+
+/// The lines that bind a request. Given who pays and which model, a line is one of 3 levels x 2 kinds of
+/// models x 2 units x 3 periods, and so one bit of 36.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Binds(u64);
+
+/// Lines that may bind one request.
+pub(crate) const BINDS_MAX: u32 = 36;
+
+impl Binds {
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Reads what [`Binds::bits`] gave.
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        (bits.checked_shr(BINDS_MAX) == Some(0)).then_some(Self(bits))
+    }
+
+    /// With the line of `budget`, which must bind.
+    #[must_use]
+    pub(crate) fn and(self, budget: &Budget) -> Self {
+        let level: u32 = match budget.level {
+            Level::Key(_) => 0,
+            Level::Project(_) => 12,
+            Level::Tenant(_) => 24,
+        };
+        let models = match budget.models {
+            Models::All => 0,
+            Models::One(_) => 6,
+        };
+        let unit = match budget.unit {
+            Unit::Tokens => 0,
+            Unit::MicroMoney => 3,
+        };
+        let period = match budget.period {
+            Period::Day => 0,
+            Period::Month => 1,
+            Period::Total => 2,
+        };
+        let bit = [models, unit, period].into_iter().fold(level, u32::saturating_add);
+        Self(self.0 | 1_u64.checked_shl(bit).unwrap_or(0))
+    }
+
+    /// The lines, of a request of `payer` for `model`.
+    pub(crate) fn lines(self, payer: Payer, model: &ModelName) -> impl Iterator<Item = Line> {
+        let is_set = move |bit: &u32| self.0.checked_shr(*bit).is_some_and(|rest| rest & 1 == 1);
+        (0..BINDS_MAX).filter(is_set).map(move |bit| Line {
+            level: match bit.div_euclid(12) {
+                0 => Level::Key(payer.key),
+                1 => Level::Project(payer.project),
+                _ => Level::Tenant(payer.tenant),
+            },
+            models: match bit.div_euclid(6).rem_euclid(2) {
+                0 => Models::All,
+                _ => Models::One(model.clone()),
+            },
+            unit: match bit.div_euclid(3).rem_euclid(2) {
+                0 => Unit::Tokens,
+                _ => Unit::MicroMoney,
+            },
+            period: match bit.rem_euclid(3) {
+                0 => Period::Day,
+                1 => Period::Month,
+                _ => Period::Total,
+            },
+        })
+    }
+}
+
+/// What `worst` takes of a budget of `unit`; nothing of money where there is no price, which must have been
+/// refused before.
+pub(crate) fn asked(unit: Unit, worst: WorstCase, pricing: Pricing) -> u64 {
+    match (unit, pricing) {
+        (Unit::Tokens, _) => worst.tokens(),
+        (Unit::MicroMoney, Pricing::Priced(price)) => price.worst_cost(worst),
+        (Unit::MicroMoney, Pricing::Unpriced) => 0,
+    }
+}
+
+/// What `used` takes of a budget of `unit`.
+pub(crate) fn spent(unit: Unit, used: Used, pricing: Pricing) -> u64 {
+    match unit {
+        Unit::Tokens => used.tokens(),
+        Unit::MicroMoney => cost(used, pricing),
+    }
+}
+
+/// What `used` costs; 0 where there is no price.
+pub(crate) fn cost(used: Used, pricing: Pricing) -> u64 {
+    match pricing {
+        Pricing::Priced(price) => Price::cost(price, used),
+        Pricing::Unpriced => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn each_line_of_a_request_has_a_bit_of_its_own() {
+        let payer = Payer {
+            tenant: TenantId(Uuid::from_u128(1)),
+            project: ProjectId(Uuid::from_u128(2)),
+            key: KeyId::parse("aaaaaaaaaaaa").unwrap(),
+        };
+        let model = ModelName::new("m").unwrap();
+        let all = Binds::from_bits((1 << BINDS_MAX) - 1).unwrap();
+        let mut again = Binds::default();
+        for line in all.lines(payer, &model) {
+            let Line { level, models, unit, period } = line.clone();
+            let budget = Budget {
+                level,
+                models,
+                unit,
+                period,
+                limit: 1,
+                kind: BudgetKind::Hard,
+                thresholds: Thresholds::NONE,
+            };
+            assert!(budget.binds(&payer, &model));
+            assert_eq!(Binds::default().and(&budget).lines(payer, &model).collect::<Vec<_>>(), [line]);
+            again = again.and(&budget);
+        }
+        assert_eq!(again, all);
+        assert_eq!(Binds::from_bits(1 << BINDS_MAX), None);
+    }
+
+    #[test]
+    fn a_budget_binds_its_own_level_and_model_only() {
+        let payer = Payer {
+            tenant: TenantId(Uuid::from_u128(1)),
+            project: ProjectId(Uuid::from_u128(1)),
+            key: KeyId::parse("aaaaaaaaaaaa").unwrap(),
+        };
+        let (model, other) = (ModelName::new("m").unwrap(), ModelName::new("n").unwrap());
+        let of = |level, models| Budget {
+            level,
+            models,
+            unit: Unit::Tokens,
+            period: Period::Total,
+            limit: 1,
+            kind: BudgetKind::Hard,
+            thresholds: Thresholds::NONE,
+        };
+        let one = Models::One(model.clone());
+        assert!(of(Level::Key(payer.key), one.clone()).binds(&payer, &model));
+        assert!(!of(Level::Key(payer.key), one).binds(&payer, &other));
+        let foreign = [
+            Level::Key(KeyId::parse("bbbbbbbbbbbb").unwrap()),
+            Level::Project(ProjectId(Uuid::from_u128(2))),
+            Level::Tenant(TenantId(Uuid::from_u128(2))),
+        ];
+        for level in foreign {
+            assert!(!of(level, Models::All).binds(&payer, &model), "{level}");
+        }
+    }
+
+    #[test]
+    fn thresholds_are_bounded_and_rise() {
+        for bad in [&[0][..], &[101], &[80, 80], &[80, 50], &[1, 2, 3, 4, 5]] {
+            assert_eq!(Thresholds::new(bad), Err(BadThresholds), "{bad:?}");
+        }
+        let mut budget = Budget {
+            level: Level::Tenant(TenantId(Uuid::nil())),
+            models: Models::All,
+            unit: Unit::Tokens,
+            period: Period::Day,
+            limit: 9,
+            kind: BudgetKind::Hard,
+            thresholds: Thresholds::new(&[50, 80]).unwrap(),
+        };
+        let passed = |budget: &Budget, spent| budget.passed(spent).collect::<Vec<_>>();
+        assert_eq!(passed(&budget, 4), [0_u8; 0]);
+        assert_eq!(passed(&budget, 5), [50], "half of 9 is passed with 5");
+        assert_eq!(passed(&budget, 9), [50, 80]);
+        budget.kind = BudgetKind::Soft;
+        assert_eq!(passed(&budget, 9), [50, 80, 100]);
+        budget.limit = 0;
+        assert_eq!(passed(&budget, 0), [0_u8; 0]);
+        assert_eq!(passed(&budget, 1), [50, 80, 100]);
+    }
+}

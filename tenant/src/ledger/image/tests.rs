@@ -1,0 +1,52 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::ledger::frame::Builder;
+
+proptest! {
+    #[test]
+    fn any_bytes_are_refused_or_read_and_never_panic(noise in prop::collection::vec(any::<u8>(), 0..600)) {
+        prop_assert!(Image::read(&noise).is_err());
+        // Sound frames around records that make no sense.
+        let begin = Record::Begin { journal: Uuid::nil(), last_id: 0, last_batch: 0 };
+        let (mut bytes, mut builder) = (Vec::new(), Builder::default());
+        builder.add(&begin);
+        builder.add(&Record::End { records: 0 });
+        builder.seal(0, &mut bytes);
+        prop_assert!(Image::read(&bytes).is_ok());
+        let whole = bytes.len();
+        bytes.extend_from_slice(&noise);
+        if let Ok((_, read)) = Image::read(&bytes) {
+            prop_assert_eq!(read.torn_bytes, bytes.len() - whole);
+        }
+    }
+}
+
+#[test]
+fn records_that_do_not_fit_are_refused() {
+    let tenant = TenantId(Uuid::nil());
+    let begin = Record::Begin { journal: Uuid::nil(), last_id: 0, last_batch: 0 };
+    let end = |records| Record::End { records };
+    let book = Record::Book { tenant, months: [0; 3], era: 0 };
+    let settle = Record::Settle { tenant, id: 1, used: Used::NONE };
+    let cases: [(&[&Record], Damage); 8] = [
+        (&[], Damage::NoCheckpoint),
+        (&[&end(0)], Damage::NoCheckpoint),
+        (&[&begin], Damage::NoCheckpoint),
+        (&[&begin, &end(1)], Damage::Form),
+        (&[&begin, &begin, &end(1)], Damage::Form),
+        (&[&begin, &book, &book, &end(2)], Damage::Form),
+        (&[&begin, &end(0), &book], Damage::Form),
+        (&[&begin, &end(0), &settle], Damage::Unfit(Unfit::NoSuchReservation)),
+    ];
+    for (records, why) in cases {
+        let (mut bytes, mut builder) = (Vec::new(), Builder::default());
+        for record in records {
+            builder.add(record);
+        }
+        if !records.is_empty() {
+            builder.seal(0, &mut bytes);
+        }
+        assert_eq!(Image::read(&bytes).unwrap_err().why, why, "{records:?}");
+    }
+}
