@@ -24,11 +24,13 @@ pub enum Fault {
     AnyLength,
     /// An alarm of the engine that is told again is recorded again.
     AlarmAgain,
+    /// A request that writes to a client who reads slowly is not cut.
+    WritesUncut,
 }
 
 impl Fault {
     /// Each of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::BelieveEvidence,
         Self::BelieveStamps,
         Self::AnyRoute,
@@ -37,6 +39,7 @@ impl Fault {
         Self::UnknownFields,
         Self::AnyLength,
         Self::AlarmAgain,
+        Self::WritesUncut,
     ];
 }
 

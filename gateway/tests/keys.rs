@@ -18,12 +18,14 @@ mod rig;
 use std::num::NonZeroU32;
 use std::time::{Duration, SystemTime};
 
-use rig::{Answer, Lie, Rig};
+use rig::{Answer, Liar, Lie, MARKER, Peer, Rig, answer, ids};
 use serde_json::{Value, json};
 use tenant::{
     Allowed, AtMost, EndpointScope, Mode, ModelName, Purpose, Reach, Role, Scopes, TenantState, UnixMillis,
 };
 use tokio::io::AsyncReadExt;
+use tokio::sync::watch;
+use wire::{ToEngine, ToGateway};
 
 const CHAT: &str = "chat/completions";
 
@@ -201,6 +203,72 @@ async fn a_stream_of_a_revoked_key_is_cut() {
     assert!(text.starts_with("HTTP/1.1 200") && text.contains("\"code\":\"invalid_api_key\""), "{text}");
     assert!(!text.contains("[DONE]"), "{text}");
     rig.cancelled().await;
+}
+
+/// Proves, and then says at once more than sockets hold.
+struct Flood {
+    said: watch::Sender<u32>,
+}
+
+impl Peer for Flood {
+    fn hear(&mut self, message: ToEngine) -> Option<Vec<ToGateway>> {
+        let ToEngine::Submit(submit) = message else {
+            let marker = ids(MARKER);
+            return Liar { lie: Lie::None, marker, said: self.said.clone() }.hear(message);
+        };
+        let mut frames = answer(&submit, Lie::Stalls, &ids(MARKER))?;
+        if let Some(ToGateway::Delta(delta)) = frames.last_mut() {
+            let mut token = delta.tokens[0].clone();
+            token.top = vec![(token.id, token.logprob); 20];
+            delta.tokens = vec![token; submit.max_tokens as usize];
+        }
+        Some(frames)
+    }
+}
+
+/// A client that does not read what is written to it: revoked, it is let go nevertheless, long before a write is given up.
+async fn slow_reader_is_cut() -> Value {
+    let (said, cancelled) = watch::channel(0);
+    let rig = Rig::with(Flood { said }, cancelled).await;
+    let (id, key) = rig
+        .key(|tenant, project| Purpose::Service {
+            tenant,
+            project,
+            mode: Mode::Live,
+            scopes: Scopes::default(),
+        })
+        .await;
+    rig.answered(&key, 200).await;
+    let mut body = hello();
+    body["max_tokens"] = 1_900.into();
+    for (name, value) in
+        [("stream", json!(true)), ("n", 8.into()), ("logprobs", true.into()), ("top_logprobs", 20.into())]
+    {
+        body[name] = value;
+    }
+    let mut client = rig.begin(&Rig::text_by(&key, CHAT, "", body)).await;
+    let mut read = Vec::new();
+    while !String::from_utf8_lossy(&read).contains("\"content\":\"") {
+        assert!(client.read_buf(&mut read).await.unwrap() > 0, "{}", String::from_utf8_lossy(&read));
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    rig.store.revoke_key(id, now()).await.unwrap();
+    let ended = rig.recorded_when("ended", 1).await;
+    drop(client);
+    ended[0]["outcome"]["failed"]["failure"].clone()
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_outlasts_no_revocation() {
+    assert_eq!(slow_reader_is_cut().await, "revoked");
+}
+
+#[cfg(feature = "seeded-faults")]
+#[tokio::test]
+async fn control_writes_that_are_not_cut_are_noticed() {
+    gateway::fault::seed(gateway::fault::Fault::WritesUncut);
+    let cut = tokio::time::timeout(Duration::from_secs(5), slow_reader_is_cut()).await;
+    assert_ne!(cut.ok(), Some("revoked".into()));
 }
 
 /// A store that has been away for longer than the policy allows: nobody is let in, and it is said why.

@@ -52,6 +52,12 @@ impl Present {
 }
 
 impl Presence {
+    /// Whether the key does not work any more.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        *self.cut.borrow()
+    }
+
     /// Returns when the key does not work any more.
     pub async fn cut(&self) {
         let mut cut = self.cut.subscribe();

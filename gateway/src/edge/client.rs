@@ -1,5 +1,7 @@
 //! Writes answers: whole ones from anywhere, a 200 of a model only with its proofs.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
@@ -7,6 +9,9 @@ use tenant::{Refusal, Retry, Standing};
 
 use crate::answer::Denied;
 use crate::flow::{Body, Client, Gone, Proofs};
+
+/// How long a connection that is severed may take to say so.
+const SEVER_MAX: Duration = Duration::from_millis(50);
 
 /// One client, by its session.
 pub(super) struct Downstream<'a> {
@@ -110,6 +115,13 @@ impl Client for Downstream<'_> {
 
     async fn end(&mut self) -> Result<(), Gone> {
         self.session.write_response_body(None, true).await.map_err(|_| Gone)
+    }
+
+    async fn sever(&mut self) {
+        self.session.set_keepalive(None);
+        // Pingora ends each body by itself; a socket that takes nothing must not hold that up.
+        self.session.set_write_timeout(Some(SEVER_MAX));
+        let _closed = tokio::time::timeout(SEVER_MAX, self.session.as_downstream_mut().shutdown()).await;
     }
 
     async fn gone(&mut self) {

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use audit::Ticket;
 use bytes::Bytes;
-use isolation::outcome::{Failure, Finish};
+use isolation::outcome::Finish;
 use model::ModelText;
 use tenant::MonoNanos;
 use tokio::time::{Instant, timeout_at};
 use wire::{Logprobs, TokenOut};
 
+use super::cuts::{Broken, Cuts, Until};
 use super::teller::{Teller, Told};
 use super::words::{completed, contract, tokens};
-use super::{Body, Client, Gone, Prepared, Proofs};
+use super::{Body, Client, Prepared, Proofs};
 use crate::answer::{Denied, refused};
 use crate::link::{Engine, Event, Group, Link, NotSent, Wanted};
 use crate::openai::{Choice, DONE, Piece, Shape, StreamMode, TokenLogprob, Usage};
@@ -40,24 +41,6 @@ pub(crate) struct Run {
     pub(crate) grant: (tenant::Grant, std::time::Instant),
 }
 
-/// How a request ended that did not end well.
-enum Broken {
-    Denied(Denied),
-    Gone,
-}
-
-impl From<Denied> for Broken {
-    fn from(denied: Denied) -> Self {
-        Self::Denied(denied)
-    }
-}
-
-impl From<Gone> for Broken {
-    fn from(Gone: Gone) -> Self {
-        Self::Gone
-    }
-}
-
 /// Answers the request and closes its account. A denial before the head is returned, for the edge to answer.
 pub(crate) async fn serve(
     run: Run,
@@ -79,6 +62,11 @@ pub(crate) async fn serve(
         }
         // Dropped open, the ledger says cancelled.
         Err(Broken::Gone) => Ok(()),
+        Err(Broken::Severed(denied)) => {
+            client.sever().await;
+            ledger.deny(&denied);
+            Ok(())
+        }
         Err(Broken::Denied(denied)) if began => {
             // The head is out: an error event for a stream, a cut for a body that was announced whole.
             if client.send(denied.event().into()).await.is_ok() {
@@ -108,7 +96,7 @@ struct Answer<'a> {
     /// Whether the head of a stream is out.
     began: bool,
     sequences: Vec<Sequence>,
-    cut: tokio::sync::watch::Receiver<bool>,
+    cuts: Cuts<'a>,
 }
 
 impl<'a> Answer<'a> {
@@ -124,13 +112,13 @@ impl<'a> Answer<'a> {
             finish: None,
         };
         let sequences = std::iter::repeat_with(sequence).take(count).collect();
-        Self { run, prepared, ledger, client, began: false, sequences, cut: run.cut.clone() }
+        let until = Until::after(Instant::now(), run.limits.1);
+        let cuts = Cuts { presence: &run.presence, shutdown: run.cut.clone(), until };
+        Self { run, prepared, ledger, client, began: false, sequences, cuts }
     }
 
     async fn whole(&mut self, prompts: Vec<Vec<u32>>) -> Result<(), Broken> {
-        let start = Instant::now();
-        let (first_limit, limit) = self.run.limits;
-        let deadline = |limit: Duration| start.checked_add(limit).unwrap_or(start);
+        let (start, (first_limit, limit)) = (Instant::now(), self.run.limits);
         let wanted = self.wanted(prompts);
         let sizes: Vec<(u32, u32)> = wanted.iter().map(|one| (tokens(&one.prompt), one.max_tokens)).collect();
         let run = self.run;
@@ -141,9 +129,10 @@ impl<'a> Answer<'a> {
             NotSent::Busy => Denied::Overloaded,
             NotSent::Unsendable => Denied::Internal,
         })?;
-        let early =
-            self.prove(&mut group, (deadline(first_limit.min(limit)), first_limit.min(limit))).await?;
-        recorded(tickets, deadline(limit)).await?;
+        self.cuts.until = Until::after(start, first_limit.min(limit));
+        let early = self.prove(&mut group).await?;
+        self.cuts.until = Until::after(start, limit);
+        recorded(tickets, self.cuts.until.at).await?;
         let streams = matches!(self.prepared.call.stream, StreamMode::Events { .. });
         if streams {
             self.begin_stream(early.proofs, early.tokens, &mut group).await?;
@@ -154,13 +143,13 @@ impl<'a> Answer<'a> {
             for (index, finish) in early.ended {
                 self.finish(index, finish).await?;
             }
-            self.run_on(&mut group, (deadline(limit), limit)).await?;
+            self.run_on(&mut group).await?;
             return self.send_whole(early.proofs).await;
         }
         for (index, finish) in early.ended {
             self.finish(index, finish).await?;
         }
-        self.run_on(&mut group, (deadline(limit), limit)).await?;
+        self.run_on(&mut group).await?;
         self.end_stream().await
     }
 
@@ -186,12 +175,12 @@ impl<'a> Answer<'a> {
     }
 
     /// Waits until each sequence has proved its prefill; what comes before the last proof is kept.
-    async fn prove(&mut self, group: &mut Group, limit: (Instant, Duration)) -> Result<Early, Broken> {
+    async fn prove(&mut self, group: &mut Group) -> Result<Early, Broken> {
         let count = group.len();
         let mut proofs: Vec<_> = std::iter::repeat_with(|| None).take(count).collect();
         let (mut kept, mut ended) = (Vec::new(), Vec::new());
         while proofs.iter().any(Option::is_none) {
-            let (index, event) = self.next(group, limit).await?;
+            let (index, event) = self.next(group).await?;
             match event {
                 Event::Refused(refusal) => return Err(self.refused(index, &refusal).into()),
                 Event::Proved(proved) => {
@@ -218,22 +207,17 @@ impl<'a> Answer<'a> {
         refused(refusal, prompt.map_or(0, Vec::len), self.prepared.output, param)
     }
 
-    /// The next event, or why there is none: the time is over, the client left, the server ends.
-    async fn next(
-        &mut self,
-        group: &mut Group,
-        (deadline, limit): (Instant, Duration),
-    ) -> Result<(usize, Event), Broken> {
-        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+    /// The next event, or why there is none: the client left, the key is revoked, the server ends, the time is over.
+    async fn next(&mut self, group: &mut Group) -> Result<(usize, Event), Broken> {
+        // First, so that an engine which always has something to say does not outlast any of them.
+        if let Some(denied) = self.cuts.now() {
+            return Err(denied.into());
+        }
         tokio::select! {
             biased;
-            next = timeout_at(deadline, group.next()) => match next {
-                Ok(next) => next.map_err(|failure| Broken::Denied(Denied::Failed(failure))),
-                Err(_) => Err(Denied::Failed(Failure::Deadline { limit_ms }).into()),
-            },
+            next = group.next() => next.map_err(|failure| Broken::Denied(Denied::Failed(failure))),
             () = self.client.gone() => Err(Broken::Gone),
-            () = told(&mut self.cut) => Err(Denied::Failed(Failure::ShuttingDown).into()),
-            () = self.run.presence.cut() => Err(Denied::Revoked.into()),
+            denied = self.cuts.come() => Err(denied.into()),
         }
     }
 
@@ -244,7 +228,7 @@ impl<'a> Answer<'a> {
         group: &mut Group,
     ) -> Result<(), Broken> {
         let count = proofs.len();
-        self.client.begin(proofs, Body::Events).await?;
+        self.cuts.during(self.client.begin(proofs, Body::Events)).await?;
         self.began = true;
         self.ledger.answered(200);
         for index in 0..count {
@@ -258,9 +242,9 @@ impl<'a> Answer<'a> {
     }
 
     /// Runs all sequences to their ends.
-    async fn run_on(&mut self, group: &mut Group, limit: (Instant, Duration)) -> Result<(), Broken> {
+    async fn run_on(&mut self, group: &mut Group) -> Result<(), Broken> {
         while !group.is_over() {
-            let (index, event) = self.next(group, limit).await?;
+            let (index, event) = self.next(group).await?;
             match event {
                 Event::Tokens(tokens) => self.take(group, index, &tokens.into_inner()).await?,
                 Event::Ended(ending) => self.finish(index, completed(ending)?).await?,
@@ -326,7 +310,7 @@ impl<'a> Answer<'a> {
         if bytes.is_empty() {
             return Ok(());
         }
-        Ok(self.client.send(Bytes::from(bytes)).await?)
+        self.cuts.during(self.client.send(Bytes::from(bytes))).await
     }
 
     async fn end_stream(&mut self) -> Result<(), Broken> {
@@ -334,7 +318,7 @@ impl<'a> Answer<'a> {
         let usage = self.run.shape.usage_event(&self.usage());
         self.send(usage).await?;
         self.send(DONE.to_vec()).await?;
-        Ok(self.client.end().await?)
+        self.cuts.during(self.client.end()).await
     }
 
     async fn send_whole(&mut self, proofs: Proofs) -> Result<(), Broken> {
@@ -350,10 +334,15 @@ impl<'a> Answer<'a> {
             })
             .collect();
         let body = self.run.shape.whole(&choices, &self.usage());
-        self.client.begin(proofs, Body::Json(body.len())).await?;
+        self.cuts.during(self.client.begin(proofs, Body::Json(body.len()))).await?;
         self.ledger.answered(200);
-        self.client.send(Bytes::from(body)).await?;
-        Ok(self.client.end().await?)
+        let client = &mut *self.client;
+        let write = async {
+            client.send(Bytes::from(body)).await?;
+            client.end().await
+        };
+        // Nothing else fits into a body whose length was announced.
+        self.cuts.during(write).await.map_err(Broken::severed)
     }
 
     /// P5: an answer completes only if each of its sequences did.
@@ -384,11 +373,6 @@ struct Early {
     proofs: Proofs,
     tokens: Vec<(usize, Vec<TokenOut>)>,
     ended: Vec<(usize, Finish)>,
-}
-
-/// Waits until running requests are to end; a sender that is gone says the same.
-async fn told(cut: &mut tokio::sync::watch::Receiver<bool>) {
-    drop(cut.wait_for(|cut| *cut).await);
 }
 
 /// Waits until each record is on disk: no byte of an answer goes out before (fail closed).

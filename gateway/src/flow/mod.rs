@@ -4,6 +4,7 @@
 //! takes the proofs.
 
 mod call;
+mod cuts;
 mod prepare;
 mod teller;
 mod words;
@@ -54,6 +55,8 @@ pub(crate) trait Client: Send {
     async fn send(&mut self, bytes: Bytes) -> Result<(), Gone>;
     /// Ends the body.
     async fn end(&mut self) -> Result<(), Gone>;
+    /// Writes nothing more, and has the connection closed: what was being written was not written whole.
+    async fn sever(&mut self);
     /// Returns when the client has left. Safe to drop before.
     async fn gone(&mut self);
 }

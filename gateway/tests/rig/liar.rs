@@ -78,10 +78,10 @@ async fn session(mut stream: UnixStream, peer: &mut impl Peer) {
 }
 
 /// Tells one [`Lie`].
-pub(super) struct Liar {
-    pub(super) lie: Lie,
-    pub(super) marker: Vec<u32>,
-    pub(super) said: watch::Sender<u32>,
+pub struct Liar {
+    pub lie: Lie,
+    pub marker: Vec<u32>,
+    pub said: watch::Sender<u32>,
 }
 
 impl Peer for Liar {

@@ -18,9 +18,9 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use wire::WireKey;
 
-use liar::{Liar, engine};
+use liar::engine;
 #[allow(unused_imports, reason = "each test target uses its part of it")]
-pub use liar::{Lie, Peer, answer, hello, status};
+pub use liar::{Liar, Lie, Peer, answer, hello, status};
 
 /// What the engine generates: as if it were another tenant's.
 pub const MARKER: &str = "hexagonal";
