@@ -11,6 +11,7 @@
 //! old.
 
 mod caller;
+mod charges;
 mod disk;
 mod follow;
 mod lag;
@@ -26,6 +27,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::StoreError;
 use crate::key::{ApiKey, KeyKind};
+use crate::ledger::{Budget, Pricing};
 use crate::level::{Level, ModelName};
 use crate::limits::Expiry;
 use crate::pepper::Pepper;
@@ -170,6 +172,16 @@ impl Directory {
         let levels = [Level::Key(key), Level::Project(project), Level::Tenant(tenant)];
         let rules = levels.into_iter().flat_map(|level| snapshot.rules_of(level, model));
         Chain::new(tenant, rules.cloned().collect())
+    }
+
+    /// The budgets that bind requests of this principal for this model, and what the model costs, as the store last said.
+    pub fn charges(&self, principal: &Principal, model: &ModelName) -> (Vec<Budget>, Pricing) {
+        let snapshot = self.snapshot.load();
+        let payer = principal.payer();
+        let levels = [Level::Key(payer.key), Level::Project(payer.project), Level::Tenant(payer.tenant)];
+        let budgets = levels.into_iter().flat_map(|level| snapshot.charges().budgets_of(level));
+        let budgets = budgets.filter(|budget| budget.binds(&payer, model)).cloned().collect();
+        (budgets, snapshot.charges().pricing(model))
     }
 
     /// How long revocations took to arrive here.

@@ -63,6 +63,20 @@ pub enum StoreError {
         /// Requests allowed.
         allowed: u32,
     },
+    /// The budget is above what any may be.
+    #[error("a budget of {asked} is above the most that is allowed, {allowed}")]
+    BudgetTooHigh {
+        /// Tokens or micro-units asked.
+        asked: u64,
+        /// Tokens or micro-units allowed.
+        allowed: u64,
+    },
+    /// More usage matches than one answer may hold.
+    #[error("more than {allowed} rows of usage match: ask for a shorter time, or fewer of its parts")]
+    UsageTooLong {
+        /// Rows allowed.
+        allowed: u32,
+    },
     /// The share cannot be.
     #[error("{0}")]
     BadShare(#[from] BadShare),

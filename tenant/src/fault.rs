@@ -32,6 +32,8 @@ pub enum Fault {
     BacklogUnbounded,
     /// A money budget lets a model without a price pass.
     UnpricedFree,
+    /// The store adds a batch of usage that it has already.
+    BatchAgain,
 }
 
 #[cfg(not(feature = "seeded-faults"))]

@@ -10,7 +10,7 @@
 //! # Invariants
 //! - B1: `spent + reserved <= limit` for each hard budget, at all times, unless its limit was lowered or the
 //!   budget is newer than its sum.
-//! - B2: a request reaches an engine only when its reservation is on disk.
+//! - B2: a request that a budget binds reaches an engine only when its reservation is on disk.
 //! - B3: a reservation is settled exactly once, in the windows and the hour in which it was made, to no more
 //!   than was reserved.
 //! - B4: each settlement is in exactly one batch of usage, and a batch is the same until it is confirmed.
@@ -51,9 +51,11 @@ mod writer;
 
 pub use book::Unfit;
 pub use budget::{
-    BadThresholds, Budget, BudgetKind, Payer, Period, REQUEST_BUDGETS_MAX, THRESHOLDS_MAX, Thresholds, Unit,
+    BadThresholds, Budget, BudgetKind, BudgetName, Payer, Period, REQUEST_BUDGETS_MAX, THRESHOLDS_MAX,
+    Thresholds, Unit,
 };
 pub use calendar::Resets;
+pub(crate) use calendar::{hour, window_hours};
 pub use error::{BudgetRefusal, LedgerError, MarkBeyond, OverBudget, SettleDefect};
 pub use image::{Damage, Damaged};
 pub use price::{
@@ -196,7 +198,8 @@ impl Ledger {
     }
 
     /// Reserves the worst case of a request against every budget that binds it, or against none; resolves when
-    /// that is on disk. `now` chooses the windows and the hour in which all of the request will count.
+    /// that is on disk, or at once where no budget binds it: then only its usage is at stake, and a crash may
+    /// forget that it began. `now` chooses the windows and the hour in which all of the request will count.
     ///
     /// Dropping the future gives back what it has reserved.
     ///
@@ -204,7 +207,9 @@ impl Ledger {
     /// [`BudgetRefusal`]; the request must not reach an engine then.
     pub async fn reserve(&self, claim: Claim<'_>, now: UnixMillis) -> Result<Reservation, BudgetRefusal> {
         let (reservation, journalled) = self.shared.begin(&claim, now)?;
-        journalled.await?;
+        if reservation.is_bound() {
+            journalled.await?;
+        }
         Ok(reservation)
     }
 

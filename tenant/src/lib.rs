@@ -8,7 +8,7 @@
 //! - [`Directory`], the snapshot that authenticates, follows the store and outlives its failures;
 //! - [`Inflight`], which counts a key's requests;
 //! - [`Limiter`], which counts requests and tokens by the rules that they meet;
-//! - [`Ledger`], which reserves each request against [`Budget`]s, and keeps usage until a store has it;
+//! - [`Ledger`], which reserves each request against [`Budget`]s, and [`Delivery`], which brings its usage to a store;
 //! - [`Secret`], for what must not be printed.
 //!
 //! Architecture invariant: a secret is never stored, never shown twice, never printable; the hot path never
@@ -20,6 +20,7 @@
 )]
 
 mod base62;
+mod delivery;
 mod directory;
 mod error;
 mod failures;
@@ -40,6 +41,7 @@ mod share;
 mod store;
 mod time;
 
+pub use delivery::{Delivery, DeliveryHealth};
 pub use directory::{
     Administrator, AuditReader, Caller, Directory, Follower, Health, Keep, NotAuthenticated, Principal,
     RecallError, RevocationLag,
@@ -49,12 +51,12 @@ pub use failures::{FAILING_ADDRESSES_MAX, Failures, TooManyFailures};
 pub use inflight::{Guard, Inflight, TooMany};
 pub use key::{ApiKey, KEY_CHARS_MAX, KEY_PATTERN, KeyId, KeyKind, NotAKey};
 pub use ledger::{
-    Amounts, BATCH_ROWS_MAX, BOOKS_MAX, BadPrices, BadThresholds, Batch, Budget, BudgetKind, BudgetRefusal,
-    BudgetStanding, BudgetWarning, Claim, Cost, Damage, Damaged, JOURNAL_BYTES_MAX, JOURNAL_TAIL_BYTES_MAX,
-    Journalled, LEDGER_QUEUE_MAX, Ledger, LedgerError, MarkBeyond, OverBudget, PRICE_MAX, PRICED_MODELS_MAX,
-    Payer, Period, Price, PriceTooHigh, Prices, Pricing, REQUEST_BUDGETS_MAX, REQUEST_TOKENS_MAX,
-    RESERVATIONS_MAX, Replayed, Reservation, Resets, SUMS_MAX, SettleDefect, Settled, THRESHOLDS_MAX, Taken,
-    Thresholds, TooManyTokens, USAGE_ROWS_MAX, Unfit, Unit, UsageRow, Used, WorstCase,
+    Amounts, BATCH_ROWS_MAX, BOOKS_MAX, BadPrices, BadThresholds, Batch, Budget, BudgetKind, BudgetName,
+    BudgetRefusal, BudgetStanding, BudgetWarning, Claim, Cost, Damage, Damaged, JOURNAL_BYTES_MAX,
+    JOURNAL_TAIL_BYTES_MAX, Journalled, LEDGER_QUEUE_MAX, Ledger, LedgerError, MarkBeyond, OverBudget,
+    PRICE_MAX, PRICED_MODELS_MAX, Payer, Period, Price, PriceTooHigh, Prices, Pricing, REQUEST_BUDGETS_MAX,
+    REQUEST_TOKENS_MAX, RESERVATIONS_MAX, Replayed, Reservation, Resets, SUMS_MAX, SettleDefect, Settled,
+    THRESHOLDS_MAX, Taken, Thresholds, TooManyTokens, USAGE_ROWS_MAX, Unfit, Unit, UsageRow, Used, WorstCase,
 };
 pub use level::{Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
@@ -71,7 +73,8 @@ pub use scopes::{Allowed, AtMost, EndpointScope, SCOPE_ENTRIES_MAX, Scopes, TooM
 pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
-    BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, OVERLAP_MAX, PROJECTS_MAX, Project, Revision,
-    Revoked, Rotated, SecretRecord, Store, TENANTS_MAX, Tenant, TenantId, TenantState,
+    BUDGET_MAX, BUDGETS_MAX, BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, OVERLAP_MAX, PROJECTS_MAX,
+    Project, Revision, Revoked, Rotated, SecretRecord, Store, Stored, TENANTS_MAX, Tenant, TenantId,
+    TenantState, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum,
 };
 pub use time::{MonoNanos, UnixMillis};

@@ -5,15 +5,18 @@
 //!
 //! Architecture invariant: stores no secret, only what the [`Pepper`] makes of it; reads no clock.
 
+pub(crate) mod budgets;
 mod change;
 mod delta;
 mod dialect;
 mod keys;
 pub(crate) mod limits;
 mod open;
+pub(crate) mod prices;
 mod projects;
 pub(crate) mod row;
 mod tenants;
+mod usage;
 mod watch;
 
 use std::path::Path;
@@ -32,12 +35,16 @@ use crate::time::UnixMillis;
 use change::Change;
 use dialect::Dialect;
 
+pub(crate) use budgets::BudgetEntry;
+pub use budgets::{BUDGET_MAX, BUDGETS_MAX};
 pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
 pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};
 pub use limits::LIMITS_MAX;
+pub(crate) use prices::PriceEntry;
 pub use projects::Project;
 pub use row::{Revision, TenantId};
 pub use tenants::{Tenant, TenantState};
+pub use usage::{Stored, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum};
 
 /// How long a writer waits for another process to finish its own.
 pub const BUSY_MAX: Duration = Duration::from_secs(5);
@@ -69,6 +76,7 @@ struct Room {
     projects: u32,
     keys: u32,
     limits: u32,
+    budgets: u32,
 }
 
 impl Store {
@@ -105,7 +113,13 @@ impl Store {
     }
 
     fn on(pool: AnyPool, dialect: Dialect, address: Option<Arc<Secret<String>>>, pepper: Pepper) -> Self {
-        let room = Room { tenants: TENANTS_MAX, projects: PROJECTS_MAX, keys: KEYS_MAX, limits: LIMITS_MAX };
+        let room = Room {
+            tenants: TENANTS_MAX,
+            projects: PROJECTS_MAX,
+            keys: KEYS_MAX,
+            limits: LIMITS_MAX,
+            budgets: BUDGETS_MAX,
+        };
         let (pepper, random, is_ready) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
         Self { pool, dialect, address, is_ready, pepper, random, room }
     }

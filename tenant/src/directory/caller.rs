@@ -6,6 +6,7 @@ use isolation::tag::TenantTag;
 
 use super::snapshot::{Entry, Snapshot, Terms};
 use crate::key::KeyId;
+use crate::ledger::Payer;
 use crate::level::ProjectId;
 use crate::limits::KeyLimits;
 use crate::purpose::{Mode, Purpose, Reach, Role};
@@ -56,6 +57,11 @@ impl Principal {
         let purpose = Purpose::Service { tenant, project, mode: Mode::Live, scopes: Scopes::default() };
         let terms = Arc::new(Terms { purpose, limits });
         Self { tenant, project, key, tag: TenantTag::new(1), mode: Mode::Live, limits, terms }
+    }
+
+    /// Who pays for what it asks.
+    pub const fn payer(&self) -> Payer {
+        Payer { tenant: self.tenant, project: self.project, key: self.key }
     }
 
     /// What the key may be used for.

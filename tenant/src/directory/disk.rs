@@ -1,10 +1,11 @@
 //! The copy of a directory on disk, with which a gateway starts while the store is away.
 //!
 //! ```text
-//! "bulkhead keys 1\n"  head  tenants  terms  keys  limits  CRC-32 of all before
+//! "bulkhead keys 2\n"  head  tenants  terms  keys  limits  budgets  prices  CRC-32 of all before
 //! ```
 //! The parts are in postcard's format. The file's time of modification is when the store last confirmed it.
 
+mod charged;
 mod stored;
 
 use std::collections::HashMap;
@@ -17,12 +18,13 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::charges::Charges;
 use super::snapshot::{Snapshot, Terms};
 use crate::error::StoreError;
 use crate::store::{KEYS_MAX, LIMITS_MAX, Revision, TENANTS_MAX, TenantEntry};
 use stored::{Head, StoredKey, StoredRule, StoredTenant, StoredTerms};
 
-const MAGIC: &[u8] = b"bulkhead keys 1\n";
+const MAGIC: &[u8] = b"bulkhead keys 2\n";
 /// Bytes of the largest item: the terms of a key, with all the scopes that it may have.
 const ITEM_BYTES_MAX: usize = 64 * 1024;
 
@@ -89,7 +91,8 @@ impl Snapshot {
             let terms = places.get(&Arc::as_ptr(&entry.terms)).copied().unwrap_or(u32::MAX);
             put(out, &StoredKey::of(entry, terms))?;
         }
-        self.rules().try_for_each(|rule| put(out, &StoredRule::of(rule)))
+        self.rules().try_for_each(|rule| put(out, &StoredRule::of(rule)))?;
+        self.charges().write(out)
     }
 
     fn read(input: &mut impl Read) -> Result<Self, RecallError> {
@@ -109,7 +112,7 @@ impl Snapshot {
         let keys =
             (0..keys).map(|_| take::<StoredKey>(input)?.read(&terms)).collect::<Result<Vec<_>, _>>()?;
         let rules = (0..rules).map(|_| take::<StoredRule>(input)?.read()).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::whole(Revision(revision), tenants, keys, rules))
+        Ok(Self::whole(Revision(revision), tenants, keys, rules, Charges::read(input)?))
     }
 }
 

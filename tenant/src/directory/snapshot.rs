@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::charges::Charges;
 use crate::error::StoreError;
 use crate::key::KeyId;
 use crate::level::{Level, ModelName, Models};
@@ -25,6 +26,7 @@ pub(crate) struct Snapshot {
     tenants: Arc<HashMap<TenantId, TenantEntry>>,
     /// Limits, by whom they bind; none of them is open.
     rules: Arc<HashMap<Level, Arc<[Rule]>>>,
+    charges: Charges,
     /// Of tenants that have one; by tag.
     shares: Arc<[TenantShare]>,
     keys: usize,
@@ -57,6 +59,7 @@ impl Snapshot {
             shards: vec![none; SHARDS],
             tenants: Arc::default(),
             rules: Arc::default(),
+            charges: Charges::default(),
             shares: Arc::new([]),
             keys: 0,
         }
@@ -68,6 +71,7 @@ impl Snapshot {
         tenants: Vec<TenantEntry>,
         keys: Vec<Entry>,
         rules: Vec<Rule>,
+        charges: Charges,
     ) -> Self {
         let empty = Self::empty();
         let (tenants, shares) = empty.tenants_with(tenants);
@@ -84,7 +88,7 @@ impl Snapshot {
         };
         let shards = lists.into_iter().map(sorted).collect();
         let rules = empty.rules_with(rules);
-        Self { revision, shards, tenants, rules, shares, keys: count }
+        Self { revision, shards, tenants, rules, charges, shares, keys: count }
     }
 
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -100,8 +104,9 @@ impl Snapshot {
     /// # Errors
     /// [`StoreError::Full`] when there would be more keys than [`KEYS_MAX`].
     pub(crate) fn with(&self, delta: Delta) -> Result<Self, StoreError> {
-        let Delta { revision, tenants, keys, rules } = delta;
+        let Delta { revision, tenants, keys, rules, budgets, prices } = delta;
         let rules = self.rules_with(rules);
+        let charges = self.charges.with(budgets, prices)?;
         let (tenants, shares) = self.tenants_with(tenants);
         let mut shards = self.shards.clone();
         let mut known = HashSet::new();
@@ -113,7 +118,7 @@ impl Snapshot {
         if u32::try_from(keys).map_or(true, |keys| keys > KEYS_MAX) {
             return Err(StoreError::Full { limit: KEYS_MAX });
         }
-        Ok(Self { revision, shards, tenants, rules, shares, keys })
+        Ok(Self { revision, shards, tenants, rules, charges, shares, keys })
     }
 
     fn rules_with(&self, changed: Vec<Rule>) -> Arc<HashMap<Level, Arc<[Rule]>>> {
@@ -148,6 +153,10 @@ impl Snapshot {
 
     pub(super) fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.rules.values().flat_map(|rules| rules.iter())
+    }
+
+    pub(crate) fn charges(&self) -> &Charges {
+        &self.charges
     }
 
     fn tenants_with(

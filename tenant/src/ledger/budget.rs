@@ -34,13 +34,52 @@ pub struct Budget {
     pub thresholds: Thresholds,
 }
 
+/// What tells a budget from others.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct BudgetName {
+    /// Whom it binds.
+    pub level: Level,
+    /// Which requests it counts.
+    pub models: Models,
+    /// What it counts.
+    pub unit: Unit,
+    /// For how long.
+    pub period: Period,
+    /// Whether it refuses.
+    pub kind: BudgetKind,
+}
+
+impl BudgetName {
+    /// The budget of this name.
+    #[must_use]
+    pub fn budget(self, limit: u64, thresholds: Thresholds) -> Budget {
+        let Self { level, models, unit, period, kind } = self;
+        Budget { level, models, unit, period, limit, kind, thresholds }
+    }
+}
+
 /// What a budget counts.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Unit {
     /// Prompt and completion tokens; a cached one counts as any other.
     Tokens,
     /// Micro-units of money.
     MicroMoney,
+}
+
+impl Unit {
+    /// What stores, listings and the command line call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tokens => "tokens",
+            Self::MicroMoney => "money",
+        }
+    }
+
+    /// Reads a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Tokens, Self::MicroMoney].into_iter().find(|unit| unit.name() == name)
+    }
 }
 
 impl fmt::Display for Unit {
@@ -53,7 +92,7 @@ impl fmt::Display for Unit {
 }
 
 /// How long a budget counts before it begins anew. Windows are those of the UTC calendar.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Period {
     /// From midnight to midnight.
     Day,
@@ -63,23 +102,50 @@ pub enum Period {
     Total,
 }
 
-impl fmt::Display for Period {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Period {
+    /// What stores, listings and the command line call it.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Day => "day",
             Self::Month => "month",
             Self::Total => "total",
-        })
+        }
+    }
+
+    /// Reads a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Day, Self::Month, Self::Total].into_iter().find(|period| period.name() == name)
+    }
+}
+
+impl fmt::Display for Period {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
 /// Whether a budget refuses.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum BudgetKind {
     /// Nothing is reserved beyond it.
     Hard,
     /// It warns, and refuses nothing but a model without a price where it counts money.
     Soft,
+}
+
+impl BudgetKind {
+    /// What stores, listings and the command line call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hard => "hard",
+            Self::Soft => "soft",
+        }
+    }
+
+    /// Reads a name.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Hard, Self::Soft].into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// Percents of a budget's limit at which it warns: up to [`THRESHOLDS_MAX`], each from 1 to 100 and above the
@@ -123,6 +189,12 @@ impl Thresholds {
 }
 
 impl Budget {
+    /// What tells it from others.
+    pub fn name(&self) -> BudgetName {
+        let Self { level, unit, period, kind, .. } = *self;
+        BudgetName { level, models: self.models.clone(), unit, period, kind }
+    }
+
     /// Whether it counts what `payer` asks of `model`.
     pub fn binds(&self, payer: &Payer, model: &ModelName) -> bool {
         let level = match self.level {

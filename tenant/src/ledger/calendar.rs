@@ -1,5 +1,7 @@
 //! Days and months in UTC, without a clock and without a table of months.
 
+use std::ops::Range;
+
 use crate::ledger::budget::Period;
 use crate::time::UnixMillis;
 
@@ -24,6 +26,15 @@ pub(crate) fn window(period: Period, at: UnixMillis) -> u64 {
         Period::Month => first_of_month(day),
         Period::Total => 0,
     }
+}
+
+/// The hours of the window of `period` that `at` lies in.
+pub(crate) fn window_hours(period: Period, at: UnixMillis) -> Range<u64> {
+    let end = match resets(period, at) {
+        Resets::At(end) => hour(end),
+        Resets::Never => u64::MAX,
+    };
+    window(period, at).saturating_mul(24)..end
 }
 
 /// When the window of `period` that `at` lies in ends.
@@ -97,6 +108,9 @@ mod tests {
         assert_eq!((window(Period::Day, last), window(Period::Day, next)), (0, 1));
         assert_eq!(resets(Period::Day, last), Resets::At(next));
         assert_eq!((hour(last), hour(next)), (23, 24));
+        assert_eq!((window_hours(Period::Day, last), window_hours(Period::Day, next)), (0..24, 24..48));
+        assert_eq!(window_hours(Period::Month, next), 0..31 * 24);
+        assert_eq!(window_hours(Period::Total, next), 0..u64::MAX);
         assert_eq!((window(Period::Total, next), resets(Period::Total, next)), (0, Resets::Never));
         let end = UnixMillis::new(i64::MAX).unwrap();
         assert_eq!(resets(Period::Day, end), Resets::At(end), "the last moment there is");

@@ -205,6 +205,11 @@ impl Prices {
         Ok(Self(prices))
     }
 
+    /// Each model and its price, by name.
+    pub fn list(&self) -> impl Iterator<Item = (&ModelName, Price)> {
+        self.0.iter().map(|(model, price)| (model, *price))
+    }
+
     /// What `model` costs.
     pub fn of(&self, model: &ModelName) -> Pricing {
         self.0.get(model).map_or(Pricing::Unpriced, |price| Pricing::Priced(*price))

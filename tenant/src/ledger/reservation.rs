@@ -130,6 +130,11 @@ impl Reservation {
         &self.notices
     }
 
+    /// Whether a budget binds it.
+    pub(crate) const fn is_bound(&self) -> bool {
+        !self.budgets.is_empty()
+    }
+
     /// Its number in the journal.
     #[cfg(test)]
     pub(crate) const fn id(&self) -> u64 {

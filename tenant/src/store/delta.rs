@@ -10,7 +10,9 @@ use crate::limits::{Expiry, KeyLimits};
 use crate::purpose::Purpose;
 use crate::rate::Rule;
 use crate::share::MemoryShare;
-use crate::store::{Revision, Store, TenantId, TenantState, limits, row};
+use crate::store::{
+    BudgetEntry, PriceEntry, Revision, Store, TenantId, TenantState, budgets, limits, prices, row,
+};
 use crate::time::UnixMillis;
 
 /// Keys read at once.
@@ -23,6 +25,10 @@ pub(crate) struct Delta {
     pub(crate) keys: Vec<KeyEntry>,
     /// Those that set no limit any more among them.
     pub(crate) rules: Vec<Rule>,
+    /// Those that were lifted among them.
+    pub(crate) budgets: Vec<BudgetEntry>,
+    /// Those of models that have none any more among them.
+    pub(crate) prices: Vec<PriceEntry>,
 }
 
 /// What a directory must know of a tenant.
@@ -74,7 +80,13 @@ impl Store {
         let rules =
             sqlx::query(limits::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look).await?;
         let rules = rules.iter().map(limits::read).collect::<Result<_, _>>()?;
-        Ok(Delta { revision: Revision(revision), tenants, keys, rules })
+        let budgets =
+            sqlx::query(budgets::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look).await?;
+        let budgets = budgets.iter().map(budgets::read).collect::<Result<_, _>>()?;
+        let prices =
+            sqlx::query(prices::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look).await?;
+        let prices = prices.iter().map(prices::read).collect::<Result<_, _>>()?;
+        Ok(Delta { revision: Revision(revision), tenants, keys, rules, budgets, prices })
     }
 
     async fn changed_keys(

@@ -84,7 +84,7 @@ impl Store {
 }
 
 /// Whose key or project it is.
-async fn tenant_of(change: &mut Change, level: Level) -> Result<TenantId, StoreError> {
+pub(super) async fn tenant_of(change: &mut Change, level: Level) -> Result<TenantId, StoreError> {
     let found: Option<Option<Vec<u8>>> = match level {
         Level::Key(id) => {
             sqlx::query_scalar("SELECT tenant FROM api_keys WHERE id = $1")

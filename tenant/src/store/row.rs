@@ -196,6 +196,6 @@ pub(crate) fn limits(window_cap: Option<i64>, concurrency: Option<i64>) -> Resul
     })
 }
 
-pub(super) const fn damaged(table: &'static str, column: &'static str) -> StoreError {
+pub(crate) const fn damaged(table: &'static str, column: &'static str) -> StoreError {
     StoreError::Damaged { table, column }
 }

@@ -232,7 +232,7 @@ async fn a_tenant_is_suspended_and_taken_back(bench: Bench) {
 }
 
 async fn the_store_holds_as_many_as_it_may_and_no_more(mut bench: Bench) {
-    bench.store.room = Room { tenants: 2, projects: 3, keys: 2, limits: 2 };
+    bench.store.room = Room { tenants: 2, projects: 3, keys: 2, limits: 2, budgets: 2 };
     let tenant = bench.tenant("a").await.id;
     bench.tenant("b").await;
     let full = |error| matches!(error, Some(StoreError::Full { limit: 2 }));
