@@ -97,6 +97,11 @@ impl DataDir {
         self.root.join("policy")
     }
 
+    /// The folder of the journal of reservations and usage.
+    pub(crate) fn ledger(&self) -> PathBuf {
+        self.root.join("ledger")
+    }
+
     /// The audit log.
     pub(crate) fn audit(&self) -> PathBuf {
         self.root.join("audit")

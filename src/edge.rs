@@ -10,9 +10,10 @@ use ::audit::AuditLog;
 use ::gateway::{BindError, Gateway, GatewayConfig, GatewayError, Parts};
 use ::model::ModelText;
 use policies::Policy;
-use tenant::{Directory, Follower, Keep, Store};
+use tenant::{Delivery, Directory, Follower, Keep, Ledger, Replayed, Store};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 use wire::WireKey;
 
 use crate::cli::{Common, GatewayArgs, Listeners};
@@ -24,6 +25,11 @@ use crate::{audit, policy, present, tenants, wirekey};
 /// How often it is looked whether keys changed. On PostgreSQL a change is told at once, and this is for what was not told; of a file
 /// it is how late a revoked key is refused.
 const KEYS_EVERY: Duration = Duration::from_millis(250);
+
+/// How often usage is brought to the store.
+const USAGE_EVERY: Duration = Duration::from_secs(1);
+/// How long the last of it may take at the end.
+const USAGE_LAST_MAX: Duration = Duration::from_secs(5);
 
 /// What a gateway is put together from.
 pub(crate) struct Edge<'a> {
@@ -43,6 +49,7 @@ pub(crate) struct Bound {
     pub(crate) admin: SocketAddr,
     gateway: Gateway,
     follower: Follower,
+    delivery: Delivery,
 }
 
 /// Reads what the gateway needs and binds its ports.
@@ -64,10 +71,13 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
         wire_key: edge.wire_key,
         policy,
     };
-    let parts = Parts { directory: Arc::clone(&directory), model: Arc::new(model), audit: Arc::new(log) };
+    let ledger = ledger(edge.data).await?;
+    let (model, audit) = (Arc::new(model), Arc::new(log));
+    let parts = Parts { directory: Arc::clone(&directory), model, audit, ledger: Arc::clone(&ledger) };
     let gateway = Gateway::bind(config, parts).await.map_err(|error| refused(&error))?;
+    let delivery = Delivery::begin(ledger, store.clone(), USAGE_EVERY);
     let follower = directory.follow(store, KEYS_EVERY, Keep::At(edge.data.keys()));
-    Ok(Bound { listen: gateway.listen_addr(), admin: gateway.admin_addr(), gateway, follower })
+    Ok(Bound { listen: gateway.listen_addr(), admin: gateway.admin_addr(), gateway, follower, delivery })
 }
 
 /// All keys: from the store, or, while that is away, from the copy that was kept of it, if that is not too old.
@@ -88,6 +98,18 @@ async fn directory(data: &DataDir, store: &Store, policy: &Policy) -> Result<Dir
     }
 }
 
+/// The journal of reservations and usage, which no other process may have open.
+async fn ledger(data: &DataDir) -> Result<Arc<Ledger>, Failure> {
+    let folder = data.ledger();
+    let opened = spawn_blocking(move || Ledger::open(&folder, tenants::now()));
+    let opened = opened.await.doing(Exit::Other, "read the ledger")?;
+    let (ledger, replayed) =
+        opened.doing(Exit::Store, format_args!("use the ledger in {}", data.ledger().display()))?;
+    let Replayed { records, cut_bytes, settled } = replayed;
+    tracing::info!(records, cut_bytes, settled, "ledger open");
+    Ok(Arc::new(ledger))
+}
+
 fn refused(error: &BindError) -> Failure {
     match error {
         BindError::Listen { address, source } if source.kind() == io::ErrorKind::AddrInUse => Failure::new(
@@ -97,6 +119,7 @@ fn refused(error: &BindError) -> Failure {
             ),
         ),
         BindError::Listen { .. } => Failure::new(Exit::Other, error),
+        BindError::ModelName(_) => Failure::new(Exit::Model, error),
         BindError::Audit(cause) => audit::unusable(cause),
     }
 }
@@ -110,6 +133,10 @@ impl Bound {
             let _told = drained.await;
         };
         let served: Result<(), GatewayError> = self.gateway.run(shutdown).await;
+        // What a store that is away does not take now stays in the journal, and is brought after the next start.
+        if timeout(USAGE_LAST_MAX, self.delivery.finish()).await.is_err() {
+            tracing::warn!("the store did not take the last usage in time; it is kept for the next start");
+        }
         served.doing(Exit::Other, "go on serving")
     }
 }

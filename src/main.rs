@@ -72,6 +72,18 @@ fn run(cli: Cli) -> Result<(), Failure> {
             let data = DataDir::open(cli.common.data.as_deref())?;
             tenants::run_limit(&data, command).await
         }),
+        Command::Budget(command) => on_runtime(async move {
+            let data = DataDir::open(cli.common.data.as_deref())?;
+            tenants::run_budget(&data, command).await
+        }),
+        Command::Price(command) => on_runtime(async move {
+            let data = DataDir::open(cli.common.data.as_deref())?;
+            tenants::run_price(&data, command).await
+        }),
+        Command::Usage(args) => on_runtime(async move {
+            let data = DataDir::open(cli.common.data.as_deref())?;
+            tenants::run_usage(&data, args).await
+        }),
         Command::Model(command) => model::run(&DataDir::open(cli.common.data.as_deref())?, command),
         Command::Policy(command) => policy::run(command),
         Command::Audit(command) => audit::run(&DataDir::open(cli.common.data.as_deref())?, command),

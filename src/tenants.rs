@@ -1,8 +1,12 @@
-//! `bulkhead tenant`, `project`, `key` and `limit`: the store, from the command line.
+//! `bulkhead tenant`, `project`, `key`, `limit`, `budget`, `price` and `usage`: the store, from the command line.
 
+mod budgets;
 mod keys;
 mod limits;
+mod money;
+mod prices;
 mod projects;
+mod usage;
 
 use std::env;
 use std::num::NonZeroU32;
@@ -18,9 +22,12 @@ use crate::data::DataDir;
 use crate::exit::{Doing, Exit, Failure};
 use crate::present::{self, Form, printable};
 
+pub(crate) use budgets::run_budget;
 pub(crate) use keys::{create_key, run_key};
 pub(crate) use limits::run_limit;
+pub(crate) use prices::run_price;
 pub(crate) use projects::run_project;
+pub(crate) use usage::run_usage;
 
 /// Names the PostgreSQL database of tenants and keys; without it they lie in a file of the data folder. A variable, not an
 /// argument: arguments are seen by every process of the machine, and this holds a password.
@@ -198,6 +205,8 @@ fn refused(doing: &str, error: &StoreError) -> Failure {
         | StoreError::WindowCapTooHigh { .. }
         | StoreError::ConcurrencyTooHigh { .. }
         | StoreError::BadShare(_)
+        | StoreError::BudgetTooHigh { .. }
+        | StoreError::UsageTooLong { .. }
         | StoreError::ExpiryPassed => Exit::Usage,
         StoreError::Full { .. }
         | StoreError::WrongPepper

@@ -246,6 +246,8 @@ pub enum Reason {
     Concurrency,
     /// The key, its project or its tenant has had as many requests or tokens in a minute as it may.
     RateLimit,
+    /// It may use more than is left of a budget of the key, its project or its tenant.
+    Budget,
     /// No engine is connected.
     NoEngine,
 }

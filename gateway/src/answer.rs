@@ -1,12 +1,16 @@
 //! The one place where an end becomes a status line, a code and a message.
 
+mod budgets;
 mod rules;
+
+use std::borrow::Cow;
 
 use isolation::outcome::Failure;
 use wire::Refusal;
 
 use crate::openai::{BadRequest, ErrorBody, error_event, error_json};
 
+pub(crate) use budgets::BudgetDenied;
 pub(crate) use rules::{CapOf, Count, Forbidden, OverCap, TooLong};
 
 /// Why a request got no answer, or no whole one. Each variant has its status here and nowhere else.
@@ -77,6 +81,8 @@ pub(crate) enum Denied {
     },
     /// A limit of the key, its project or its tenant is reached.
     Limit(tenant::Refusal),
+    /// A budget of the key, its project or its tenant does not hold it.
+    Budget(BudgetDenied),
     /// Too much is under way.
     Overloaded,
     /// What is known of keys is older than the policy allows.
@@ -112,6 +118,7 @@ impl Denied {
             | Self::EmptyPrompt { .. }
             | Self::NoChat { .. } => 400,
             Self::Limit(refusal) => rules::limit_status(refusal),
+            Self::Budget(budget) => budget.status(),
             Self::Concurrency { .. } | Self::TooManyFailures(_) => 429,
             Self::Failed(failure) => failed_status(failure),
             Self::Internal => 500,
@@ -127,6 +134,7 @@ impl Denied {
                 tenant::Retry::Useless => None,
             },
             Self::TooManyFailures(failures) => Some(failures.clears.as_secs().saturating_add(1)),
+            Self::Budget(budget) => budget.may_pass_soon().then_some(1),
             Self::Concurrency { .. }
             | Self::Overloaded
             | Self::KeysStale
@@ -172,6 +180,7 @@ impl Denied {
         let message = self.message();
         let (code, param) = self.code();
         let kind = match self.status() {
+            _ if code == "insufficient_quota" => code,
             401 => "authentication_error",
             429 => "rate_limit_error",
             400..500 => "invalid_request_error",
@@ -204,6 +213,7 @@ impl Denied {
             Self::EmptyPrompt { param } => ("empty_prompt", Some(*param)),
             Self::NoChat { .. } => ("unsupported_chat", Some("messages")),
             Self::Limit(refusal) => (rules::limit_code(refusal), None),
+            Self::Budget(budget) => (budget.code(), None),
             Self::Concurrency { .. } | Self::TooManyFailures(_) => ("rate_limit_exceeded", None),
             Self::Overloaded | Self::NoEngine | Self::Draining => ("engine_overloaded", None),
             Self::NoAudit => ("audit_unavailable", None),
@@ -248,6 +258,7 @@ impl Denied {
                 "Rate limit reached: this key may have {limit} requests under way at once. Wait for one to end, or ask for a higher limit."
             ),
             Self::Limit(refusal) => rules::limit_message(refusal),
+            Self::Budget(budget) => budget.message(),
             Self::Overloaded => "The engine is overloaded. Try again shortly.".into(),
             Self::KeysStale => {
                 "What this server knows of API keys is too old to be relied on. Try again shortly.".into()
@@ -264,23 +275,26 @@ impl Denied {
 impl Denied {
     /// Which rule it was, for the header `x-bulkhead-reason`: the level, and what it bounds there. The code, where no rule of
     /// anybody's is behind it.
-    pub(crate) fn reason(&self) -> &'static str {
+    pub(crate) fn reason(&self) -> Cow<'static, str> {
+        if let Self::Budget(budget) = self {
+            return budget.reason().into();
+        }
         if let Self::Limit(refusal) = self {
-            return rules::limit_reason(refusal);
+            return rules::limit_reason(refusal).into();
         }
         if let Self::Forbidden(forbidden) = self {
-            return forbidden.reason();
+            return forbidden.reason().into();
         }
         if let Self::OverCap(over) = self {
-            return over.reason();
+            return over.reason().into();
         }
         if let Self::TooManyFailures(_) = self {
-            return "address.failures";
+            return "address.failures".into();
         }
         if let Self::Concurrency { .. } = self {
-            return "key.concurrency";
+            return "key.concurrency".into();
         }
-        self.code().0
+        self.code().0.into()
     }
 }
 
@@ -363,6 +377,8 @@ mod tests {
             Denied::EmptyPrompt { param: "prompt" },
             Denied::NoChat { why: "x" },
             Denied::Concurrency { limit: 1 },
+            Denied::Budget(BudgetDenied::Unfit),
+            Denied::Budget(BudgetDenied::Unavailable),
             Denied::Overloaded,
             Denied::KeysStale,
             Denied::NoEngine,

@@ -14,7 +14,8 @@ use model::ModelText;
 use policies::{InForce, Policy, Source, Version};
 use ring::rand::SystemRandom;
 use tenant::{
-    Caller, Directory, Failures, Inflight, Limiter, MonoNanos, NotAuthenticated, Principal, UnixMillis,
+    BadModelName, Caller, Directory, Failures, Inflight, Limiter, ModelName, MonoNanos, NotAuthenticated,
+    Principal, UnixMillis,
 };
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -58,6 +59,8 @@ pub struct Parts {
     pub model: Arc<ModelText>,
     /// Where each request is recorded.
     pub audit: Arc<AuditLog>,
+    /// Where each request is reserved and charged.
+    pub ledger: Arc<tenant::Ledger>,
 }
 
 /// Why a gateway does not start.
@@ -71,6 +74,9 @@ pub enum BindError {
         /// Why; [`std::io::ErrorKind::AddrInUse`] when another process has it.
         source: std::io::Error,
     },
+    /// The model's name is none that keys, limits and prices could name.
+    #[error("the model cannot be served by its name: {0}; rename its file")]
+    ModelName(#[from] BadModelName),
     /// The start cannot be recorded.
     #[error("the audit log takes no record: {0}")]
     Audit(#[from] audit::AuditError),
@@ -92,7 +98,9 @@ pub(crate) struct House {
     pub(crate) link: Link,
     pub(crate) directory: Arc<Directory>,
     pub(crate) model: Arc<ModelText>,
+    model_name: ModelName,
     pub(crate) audit: Arc<AuditLog>,
+    pub(crate) budgets: Arc<tenant::Ledger>,
     pub(crate) meter: Arc<Meter>,
     inflight: Inflight,
     limiter: Limiter,
@@ -125,6 +133,7 @@ impl Gateway {
             Listener::bind(address).await.map_err(|source| BindError::Listen { address, source })
         };
         let (public, admin) = (bind(config.listen).await?, bind(config.admin).await?);
+        let model_name = ModelName::try_from(parts.model.name.clone())?;
         let InForce { policy, version, source } = config.policy;
         let (policy_source, recorded) = match source {
             Source::File => ("file", PolicySource::File),
@@ -144,7 +153,9 @@ impl Gateway {
             policy_source,
             directory: parts.directory,
             model: parts.model,
+            model_name,
             audit: parts.audit,
+            budgets: parts.ledger,
             meter: Arc::default(),
             inflight: Inflight::new(),
             limiter: Limiter::default(),

@@ -14,6 +14,8 @@ pub(crate) struct Meter {
     pub(crate) integrity_alarms: AtomicU64,
     pub(crate) engine_alarms: AtomicU64,
     pub(crate) not_authenticated: AtomicU64,
+    pub(crate) budget_warnings: AtomicU64,
+    pub(crate) budgets_unusable: AtomicU64,
 }
 
 impl Meter {

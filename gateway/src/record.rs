@@ -13,7 +13,7 @@ use isolation::evidence::Evidence;
 use isolation::outcome;
 use tenant::{Principal, Quota, Refusal};
 
-use crate::answer::{Count, Denied};
+use crate::answer::{BudgetDenied, Count, Denied};
 use crate::link::Engine;
 use crate::meter::Meter;
 
@@ -288,6 +288,12 @@ fn ended_by(denied: &Denied) -> Outcome {
                 Quota::AtOnce => Reason::Concurrency,
             };
             rejected(reason, Some(Bound { asked: over.asked, allowed: over.limit.get().into() }))
+        }
+        Denied::Budget(BudgetDenied::Over(over)) => {
+            rejected(Reason::Budget, Some(Bound { asked: over.asked, allowed: over.left }))
+        }
+        Denied::Budget(BudgetDenied::Unpriced(_) | BudgetDenied::Unfit | BudgetDenied::Unavailable) => {
+            Outcome::Failed { failure: audit::Failure::Gateway }
         }
         Denied::Limit(Refusal::NoRoom(_)) | Denied::TooManyFailures(_) => rejected(Reason::RateLimit, None),
         Denied::Concurrency { limit } => {

@@ -18,6 +18,8 @@ pub(crate) fn ready(house: &House) -> (u16, Vec<u8>) {
         Some("no engine\n")
     } else if house.audit.ended_by().is_some() {
         Some("no audit log\n")
+    } else if house.budgets.ended_by().is_some() {
+        Some("no ledger\n")
     } else {
         None
     };
@@ -55,6 +57,13 @@ pub(crate) async fn json(house: &House) -> Vec<u8> {
         "connections": Meter::get(&house.meter.connections),
         "policy": { "version": house.version.to_string(), "source": house.policy_source },
         "keys": { "known": house.directory.keys(), "age_ms": millis(health.age), "failures": health.failures, "pushed": health.is_told },
+        "budgets": {
+            "writes": house.budgets.ended_by().is_none(),
+            "outstanding": house.budgets.outstanding(),
+            "usage_backlog": house.budgets.usage_backlog(),
+            "warnings": Meter::get(&house.meter.budget_warnings),
+            "unusable": Meter::get(&house.meter.budgets_unusable),
+        },
         "audit": { "writes": house.audit.ended_by().is_none() },
         "draining": house.is_draining(),
     });
@@ -92,6 +101,11 @@ pub(crate) async fn metrics(house: &House) -> Vec<u8> {
     gauge("bulkhead_keys_age_seconds", "Since the store last confirmed them.", health.age.as_secs());
     gauge("bulkhead_keys_refresh_failures", "Looks at the store that failed since.", health.failures.into());
     gauge("bulkhead_keys_pushed", "1 while the store tells of its changes.", u64::from(health.is_told));
+    let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    let outstanding = wide(house.budgets.outstanding());
+    gauge("bulkhead_budget_reservations", "Requests reserved and not settled.", outstanding);
+    let backlog = wide(house.budgets.usage_backlog());
+    gauge("bulkhead_usage_backlog_rows", "Rows of usage that the store has not taken over.", backlog);
     let status = house.link.status().await;
     gauge("bulkhead_engine_up", "1 while an engine is connected.", u64::from(status.is_some()));
     if let Some(status) = status {
@@ -118,6 +132,13 @@ pub(crate) async fn metrics(house: &House) -> Vec<u8> {
             gap,
         );
     }
+    counters(meter, &mut text);
+    revocations(house, &mut text);
+    text.into_bytes()
+}
+
+/// What only rises.
+fn counters(meter: &Meter, text: &mut String) {
     let _written = writeln!(
         text,
         "# HELP bulkhead_requests_total Requests, by their end.\n# TYPE bulkhead_requests_total counter"
@@ -131,18 +152,23 @@ pub(crate) async fn metrics(house: &House) -> Vec<u8> {
     ] {
         let _written = writeln!(text, "bulkhead_requests_total{{outcome=\"{end}\"}} {}", Meter::get(counter));
     }
-    let alarms = Meter::get(&meter.integrity_alarms);
-    let _written = writeln!(
-        text,
-        "# HELP bulkhead_integrity_alarms_total Requests whose engine's word was not believed.\n# TYPE bulkhead_integrity_alarms_total counter\nbulkhead_integrity_alarms_total {alarms}"
-    );
-    let alarms = Meter::get(&meter.engine_alarms);
-    let _written = writeln!(
-        text,
-        "# HELP bulkhead_engine_alarms_total What engines found wrong with themselves.\n# TYPE bulkhead_engine_alarms_total counter\nbulkhead_engine_alarms_total {alarms}"
-    );
-    revocations(house, &mut text);
-    text.into_bytes()
+    for (name, help, counter) in [
+        (
+            "bulkhead_integrity_alarms_total",
+            "Requests whose engine's word was not believed.",
+            &meter.integrity_alarms,
+        ),
+        ("bulkhead_engine_alarms_total", "What engines found wrong with themselves.", &meter.engine_alarms),
+        ("bulkhead_budget_warnings_total", "Thresholds of budgets that were passed.", &meter.budget_warnings),
+        (
+            "bulkhead_budgets_unusable_total",
+            "Requests refused because their budgets could not be counted.",
+            &meter.budgets_unusable,
+        ),
+    ] {
+        let count = Meter::get(counter);
+        let _written = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}");
+    }
 }
 
 /// How long revocations took to arrive, as a histogram.

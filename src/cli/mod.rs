@@ -3,6 +3,7 @@
 //! Architecture invariant: knows words and defaults, and does nothing.
 
 mod bench;
+mod charge;
 mod limit;
 mod server;
 mod store;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::{BenchCommand, PrefixAuditArgs};
+pub(crate) use charge::{BudgetArgs, BudgetCommand, By, Part, PriceCommand, UsageArgs};
 pub(crate) use limit::{LimitArgs, LimitCommand, LimitScope};
 pub(crate) use server::{EngineArgs, EngineSize, GatewayArgs, Listeners, ServeArgs, UpArgs};
 pub(crate) use store::{
@@ -111,6 +113,14 @@ pub(crate) enum Command {
     /// Limit what a tenant, a project or a key may take in a minute, at once and in one request
     #[command(subcommand)]
     Limit(LimitCommand),
+    /// Bound what a tenant, a project or a key may use in a day, a month or in all, in tokens or in money
+    #[command(subcommand)]
+    Budget(BudgetCommand),
+    /// What the tokens of each model cost
+    #[command(subcommand)]
+    Price(PriceCommand),
+    /// What a tenant used, by hour or day, project, key and model
+    Usage(UsageArgs),
     /// Check limits before a server obeys them
     #[command(subcommand)]
     Policy(PolicyCommand),

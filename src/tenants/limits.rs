@@ -30,7 +30,8 @@ pub(crate) async fn run_limit(data: &DataDir, command: LimitCommand) -> Result<(
     }
 }
 
-async fn named(store: &Store, tenant: &Tenant, scope: &LimitScope) -> Result<Scope, Failure> {
+/// The scope that was named, if the tenant has it.
+pub(super) async fn named(store: &Store, tenant: &Tenant, scope: &LimitScope) -> Result<Scope, Failure> {
     let level = match (&scope.project, &scope.key) {
         (None, None) => Level::Tenant(tenant.id),
         (Some(name), None) => Level::Project(project(store, tenant, name).await?.id),
@@ -80,19 +81,29 @@ fn number(limit: Limit) -> Option<u32> {
     }
 }
 
-fn json_of(Rule { scope, limits }: &Rule) -> Value {
-    let id = match scope.level {
+pub(super) fn level_id(level: Level) -> String {
+    match level {
         Level::Key(id) => id.to_string(),
         Level::Project(id) => id.to_string(),
         Level::Tenant(id) => id.to_string(),
-    };
+    }
+}
+
+pub(super) fn model_cell(models: &Models) -> String {
+    match models {
+        Models::All => "(all)".to_owned(),
+        Models::One(name) => name.as_str().to_owned(),
+    }
+}
+
+fn json_of(Rule { scope, limits }: &Rule) -> Value {
     let model = match &scope.models {
         Models::All => None,
         Models::One(name) => Some(name.as_str()),
     };
     json!({
         "level": scope.level.name(),
-        "id": id,
+        "id": level_id(scope.level),
         "model": model,
         "requests_per_minute": number(limits.requests_per_minute),
         "tokens_per_minute": number(limits.tokens_per_minute),
@@ -104,13 +115,9 @@ fn json_of(Rule { scope, limits }: &Rule) -> Value {
 
 fn row_of(Rule { scope, limits }: &Rule) -> Vec<String> {
     let or_open = |limit| number(limit).map_or_else(|| "open".to_owned(), |number| number.to_string());
-    let model = match &scope.models {
-        Models::All => "(all)".to_owned(),
-        Models::One(name) => name.as_str().to_owned(),
-    };
     vec![
         scope.level.to_string(),
-        model,
+        model_cell(&scope.models),
         or_open(limits.requests_per_minute),
         or_open(limits.tokens_per_minute),
         or_open(limits.at_once),

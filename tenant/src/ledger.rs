@@ -54,7 +54,7 @@ pub use budget::{
     BadThresholds, Budget, BudgetKind, BudgetName, Payer, Period, REQUEST_BUDGETS_MAX, THRESHOLDS_MAX,
     Thresholds, Unit,
 };
-pub use calendar::Resets;
+pub use calendar::{Resets, UtcHour};
 pub(crate) use calendar::{hour, window_hours};
 pub use error::{BudgetRefusal, LedgerError, MarkBeyond, OverBudget, SettleDefect};
 pub use image::{Damage, Damaged};

@@ -56,9 +56,10 @@ pub use ledger::{
     JOURNAL_TAIL_BYTES_MAX, Journalled, LEDGER_QUEUE_MAX, Ledger, LedgerError, MarkBeyond, OverBudget,
     PRICE_MAX, PRICED_MODELS_MAX, Payer, Period, Price, PriceTooHigh, Prices, Pricing, REQUEST_BUDGETS_MAX,
     REQUEST_TOKENS_MAX, RESERVATIONS_MAX, Replayed, Reservation, Resets, SUMS_MAX, SettleDefect, Settled,
-    THRESHOLDS_MAX, Taken, Thresholds, TooManyTokens, USAGE_ROWS_MAX, Unfit, Unit, UsageRow, Used, WorstCase,
+    THRESHOLDS_MAX, Taken, Thresholds, TooManyTokens, USAGE_ROWS_MAX, Unfit, Unit, UsageRow, Used, UtcHour,
+    WorstCase,
 };
-pub use level::{Level, ModelName, Models, ProjectId};
+pub use level::{BadModelName, Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
 pub use pepper::{Pepper, PepperError};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
-use tenant::{Refusal, Retry, Standing};
+use tenant::{BudgetWarning, Refusal, Retry, Standing};
 
 use crate::answer::Denied;
 use crate::flow::{Body, Client, Gone, Proofs};
@@ -20,6 +20,8 @@ pub(super) struct Downstream<'a> {
     pub(super) arrived: std::time::Instant,
     /// How the limits that the request met stand, once it met them.
     pub(super) standing: Option<Standing>,
+    /// The thresholds that its budgets have passed, as the header says them; empty while there are none.
+    pub(super) passed: String,
 }
 
 impl Downstream<'_> {
@@ -35,6 +37,9 @@ impl Downstream<'_> {
         }
         for (name, value) in self.standing.iter().flat_map(Standing::headers) {
             head.insert_header(name, value).map_err(|_| Gone)?;
+        }
+        if !self.passed.is_empty() {
+            head.insert_header("x-bulkhead-budget-warning", self.passed.as_str()).map_err(|_| Gone)?;
         }
         Ok(head)
     }
@@ -64,7 +69,7 @@ impl Downstream<'_> {
         let mut head = self.head(denied.status(), "application/json")?;
         let mut add = |name: &'static str, value: String| head.insert_header(name, value).map_err(|_| Gone);
         add("content-length", body.len().to_string())?;
-        add("x-bulkhead-reason", denied.reason().to_owned())?;
+        add("x-bulkhead-reason", denied.reason().into_owned())?;
         if let Some(seconds) = denied.retry_after_s() {
             add("retry-after", seconds.to_string())?;
         }
@@ -75,7 +80,12 @@ impl Downstream<'_> {
                 Retry::Useless => add("x-should-retry", "false".to_owned())?,
             }
         }
-        if *denied == Denied::NotAuthenticated {
+        if let Denied::Budget(budget) = denied
+            && !budget.may_pass_soon()
+        {
+            add("x-should-retry", "false".to_owned())?;
+        }
+        if denied.status() == 401 {
             add("www-authenticate", "Bearer".into())?;
         }
         if let Denied::Method { allow } = denied {
@@ -87,8 +97,12 @@ impl Downstream<'_> {
 
 #[async_trait::async_trait]
 impl Client for Downstream<'_> {
-    fn met(&mut self, standing: Standing) {
+    fn met(&mut self, standing: Standing, passed: &[BudgetWarning]) {
         self.standing = Some(standing);
+        let said = passed.iter().map(|BudgetWarning { level, unit, period, percent, .. }| {
+            format!("{}.budget.{}.{}={percent}", level.name(), unit.name(), period.name())
+        });
+        self.passed = said.collect::<Vec<_>>().join(", ");
     }
 
     async fn begin(&mut self, proofs: Proofs, body: Body) -> Result<(), Gone> {

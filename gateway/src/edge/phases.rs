@@ -67,7 +67,8 @@ impl ProxyHttp for Phases {
         session.as_downstream_mut().set_total_drain_timeout(Some(std::time::Duration::from_secs(2)));
         let theirs = if seeded(Fault::ClientNames) { named(session) } else { None };
         let request = theirs.unwrap_or_else(uuid::Uuid::now_v7);
-        let mut client = Downstream { session, request, arrived: *arrived, standing: None };
+        let mut client =
+            Downstream { session, request, arrived: *arrived, standing: None, passed: String::new() };
         if self.answer(&mut client).await.is_err() {
             client.session.set_keepalive(None);
         }

@@ -3,20 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use audit::Ticket;
 use bytes::Bytes;
 use isolation::outcome::Finish;
 use model::ModelText;
-use tenant::MonoNanos;
-use tokio::time::{Instant, timeout_at};
+use tenant::Used;
+use tokio::time::Instant;
 use wire::{Logprobs, TokenOut};
 
+use super::bill::{Bill, Reached, charged};
 use super::cuts::{Broken, Cuts, Until};
 use super::teller::{Teller, Told};
 use super::words::{completed, contract, tokens};
 use super::{Body, Client, Prepared, Proofs};
 use crate::answer::{Denied, refused};
 use crate::link::{Engine, Event, Group, Link, NotSent, Wanted};
+use crate::meter::Meter;
 use crate::openai::{Choice, DONE, Piece, Shape, StreamMode, TokenLogprob, Usage};
 use crate::record::Ledger;
 
@@ -37,24 +38,23 @@ pub(crate) struct Run {
     pub(crate) cut: tokio::sync::watch::Receiver<bool>,
     /// Says when the key does not work any more.
     pub(crate) presence: tenant::Presence,
-    /// What it took of limits, and the start of the clock that they are counted by.
-    pub(crate) grant: (tenant::Grant, std::time::Instant),
+    pub(crate) meter: Arc<Meter>,
 }
 
 /// Answers the request and closes its account. A denial before the head is returned, for the edge to answer.
 pub(crate) async fn serve(
     run: Run,
     prepared: Prepared,
-    mut ledger: Ledger,
+    (mut ledger, mut bill): (Ledger, Bill),
     client: &mut dyn Client,
 ) -> Result<(), (Denied, Option<Ledger>)> {
     let (ended, began, used) = {
-        let mut answer = Answer::new(&run, &prepared, &mut ledger, client);
-        (answer.whole(prepared.prompts.clone()).await, answer.began, answer.used())
+        let mut answer = Answer::new(&run, &prepared, (&mut ledger, &mut bill), client);
+        let ended = answer.whole(prepared.prompts.clone()).await;
+        let used = charged(answer.used(), answer.reached, &ended, answer.began);
+        (ended, answer.began, used)
     };
-    // Dropped before, by whatever end, the grant keeps the worst case.
-    let (grant, clock) = run.grant;
-    grant.settle(used, MonoNanos::between(clock, std::time::Instant::now()));
+    bill.settle(used, &run.meter);
     match ended {
         Ok(()) => {
             ledger.complete();
@@ -92,15 +92,22 @@ struct Answer<'a> {
     run: &'a Run,
     prepared: &'a Prepared,
     ledger: &'a mut Ledger,
+    bill: &'a mut Bill,
     client: &'a mut dyn Client,
     /// Whether the head of a stream is out.
     began: bool,
+    reached: Reached,
     sequences: Vec<Sequence>,
     cuts: Cuts<'a>,
 }
 
 impl<'a> Answer<'a> {
-    fn new(run: &'a Run, prepared: &'a Prepared, ledger: &'a mut Ledger, client: &'a mut dyn Client) -> Self {
+    fn new(
+        run: &'a Run,
+        prepared: &'a Prepared,
+        (ledger, bill): (&'a mut Ledger, &'a mut Bill),
+        client: &'a mut dyn Client,
+    ) -> Self {
         let call = &prepared.call;
         let count = prepared.prompts.len().saturating_mul(call.choices.into());
         let wants_logprobs = call.logprobs != Logprobs::Omit;
@@ -114,7 +121,8 @@ impl<'a> Answer<'a> {
         let sequences = std::iter::repeat_with(sequence).take(count).collect();
         let until = Until::after(Instant::now(), run.limits.1);
         let cuts = Cuts { presence: &run.presence, shutdown: run.cut.clone(), until };
-        Self { run, prepared, ledger, client, began: false, sequences, cuts }
+        let (began, reached) = (false, Reached::Nothing);
+        Self { run, prepared, ledger, bill, client, began, reached, sequences, cuts }
     }
 
     async fn whole(&mut self, prompts: Vec<Vec<u32>>) -> Result<(), Broken> {
@@ -129,10 +137,11 @@ impl<'a> Answer<'a> {
             NotSent::Busy => Denied::Overloaded,
             NotSent::Unsendable => Denied::Internal,
         })?;
+        self.reached = Reached::Asked;
         self.cuts.until = Until::after(start, first_limit.min(limit));
         let early = self.prove(&mut group).await?;
         self.cuts.until = Until::after(start, limit);
-        recorded(tickets, self.cuts.until.at).await?;
+        self.cuts.recorded(tickets).await?;
         let streams = matches!(self.prepared.call.stream, StreamMode::Events { .. });
         if streams {
             self.begin_stream(early.proofs, early.tokens, &mut group).await?;
@@ -182,7 +191,12 @@ impl<'a> Answer<'a> {
         while proofs.iter().any(Option::is_none) {
             let (index, event) = self.next(group).await?;
             match event {
-                Event::Refused(refusal) => return Err(self.refused(index, &refusal).into()),
+                Event::Refused(refusal) => {
+                    if self.reached == Reached::Asked {
+                        self.reached = Reached::Nothing;
+                    }
+                    return Err(self.refused(index, &refusal).into());
+                }
                 Event::Proved(proved) => {
                     self.ledger.proved(index, &proved.evidence, self.run.engine.hello.model_digest);
                     if let Some(sequence) = self.sequences.get_mut(index) {
@@ -191,6 +205,8 @@ impl<'a> Answer<'a> {
                     if let Some(place) = proofs.get_mut(index) {
                         *place = Some(proved.first);
                     }
+                    self.reached = Reached::Computed;
+                    self.bill.mark(self.used());
                 }
                 Event::Tokens(tokens) => kept.push((index, tokens.into_inner())),
                 Event::Ended(ending) => ended.push((index, completed(ending)?)),
@@ -263,6 +279,7 @@ impl<'a> Answer<'a> {
             let told = sequence.teller.take(&self.run.model, token);
             let (count, stopped) = (sequence.teller.tokens(), sequence.teller.is_stopped());
             self.ledger.completion(index, count);
+            self.bill.mark(self.used());
             self.tell(index, told).await?;
             if stopped {
                 group.cancel(index);
@@ -351,11 +368,10 @@ impl<'a> Answer<'a> {
         if all { Ok(()) } else { Err(Denied::Internal.into()) }
     }
 
-    /// Tokens that count against limits: nothing of what was refused before it was computed, else prompts and what was written.
-    fn used(&self) -> u64 {
-        let is_computed = self.sequences.iter().any(|sequence| sequence.cached.is_some());
-        let Usage { prompt, completion, .. } = self.usage();
-        if is_computed { prompt.saturating_add(completion) } else { 0 }
+    /// As it counts against limits and budgets.
+    fn used(&self) -> Used {
+        let Usage { prompt, cached, completion } = self.usage();
+        Used { prompt, cached, completion }
     }
 
     fn usage(&self) -> Usage {
@@ -373,12 +389,4 @@ struct Early {
     proofs: Proofs,
     tokens: Vec<(usize, Vec<TokenOut>)>,
     ended: Vec<(usize, Finish)>,
-}
-
-/// Waits until each record is on disk: no byte of an answer goes out before (fail closed).
-async fn recorded(tickets: Vec<Ticket>, deadline: Instant) -> Result<(), Broken> {
-    for ticket in tickets {
-        timeout_at(deadline, ticket).await.map_err(|_| Denied::NoAudit)?.map_err(|_| Denied::NoAudit)?;
-    }
-    Ok(())
 }

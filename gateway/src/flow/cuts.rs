@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use audit::Ticket;
 use isolation::outcome::Failure;
 use tenant::Presence;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Gone;
 use crate::answer::Denied;
@@ -102,6 +103,15 @@ impl Cuts<'_> {
             written = write => Ok(written?),
             denied = self.come() => Err(Broken::Severed(denied)),
         }
+    }
+
+    /// Waits until each record is on disk: no byte of an answer goes out before (fail closed).
+    pub(super) async fn recorded(&self, tickets: Vec<Ticket>) -> Result<(), Broken> {
+        for ticket in tickets {
+            let written = timeout_at(self.until.at, ticket).await;
+            written.map_err(|_| Denied::NoAudit)?.map_err(|_| Denied::NoAudit)?;
+        }
+        Ok(())
     }
 
     fn late(&self) -> Denied {

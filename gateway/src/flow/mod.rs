@@ -3,12 +3,14 @@
 //! Architecture invariant: knows no HTTP library; writes through [`Client`] alone, and a 200 only by [`Client::begin`], which
 //! takes the proofs.
 
+mod bill;
 mod call;
 mod cuts;
 mod prepare;
 mod teller;
 mod words;
 
+pub(crate) use bill::Bill;
 pub(crate) use call::{Run, serve};
 pub(crate) use prepare::{Prepared, prepare};
 
@@ -47,8 +49,8 @@ pub(crate) struct Gone;
 /// The way to one client.
 #[async_trait::async_trait]
 pub(crate) trait Client: Send {
-    /// Takes note of how the limits stand that the request met, for the head.
-    fn met(&mut self, standing: tenant::Standing);
+    /// Takes note of how the limits stand that the request met, and which thresholds its budgets have passed, for the head.
+    fn met(&mut self, standing: tenant::Standing, passed: &[tenant::BudgetWarning]);
     /// Sends the head of a 200.
     async fn begin(&mut self, proofs: Proofs, body: Body) -> Result<(), Gone>;
     /// Sends bytes of the body.

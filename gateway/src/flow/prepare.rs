@@ -2,7 +2,7 @@
 
 use model::{GenerationPrompt, ModelText, Nonce, Segment, TemplateError};
 use policies::Policy;
-use tenant::{Ask, Scopes};
+use tenant::{Ask, Scopes, WorstCase};
 
 use crate::answer::{CapOf, Count, Denied, Forbidden, OverCap, TooLong};
 use crate::fault::{Fault, seeded};
@@ -24,6 +24,14 @@ impl Prepared {
         let prompt_tokens = count(self.prompts.iter().map(Vec::len).sum());
         let choices = count(self.prompts.len()).saturating_mul(self.call.choices.into());
         Ask { prompt_tokens, output_tokens_max: self.output.saturating_mul(choices) }
+    }
+
+    /// The most that it may use; none where that is more than any request may.
+    pub(crate) fn worst(&self) -> Option<WorstCase> {
+        let wide = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let prompt = wide(self.prompts.iter().map(Vec::len).sum());
+        let choices = wide(self.prompts.len()).saturating_mul(self.call.choices.into());
+        WorstCase::new(prompt, self.output.into(), choices).ok()
     }
 
     /// This, if a key of these scopes may send it. An answer whose length is not said is no longer than the key allows.

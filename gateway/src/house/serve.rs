@@ -5,12 +5,13 @@ use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use ring::rand::SecureRandom;
-use tenant::{Grant, ModelName, MonoNanos, Presence, Principal};
+use tenant::{Claim, Grant, MonoNanos, Presence, Principal, Reservation, UnixMillis};
 
 use super::House;
-use crate::answer::Denied;
-use crate::flow::{self, Client, Prepared};
+use crate::answer::{BudgetDenied, Denied};
+use crate::flow::{self, Bill, Client, Prepared};
 use crate::link::Engine;
+use crate::meter::Meter;
 use crate::openai::{Endpoint, Shape};
 use crate::record::Ledger;
 
@@ -18,6 +19,7 @@ use crate::record::Ledger;
 const INLINE_BYTES_MAX: usize = 16 * 1024;
 /// Such bodies at once.
 pub(super) const LARGE_AT_ONCE: usize = 4;
+
 impl House {
     /// Serves one call to its end; a denial before the head is returned with the account, for the edge to answer.
     pub(crate) async fn serve(
@@ -42,9 +44,19 @@ impl House {
                     Ok(grant) => grant,
                     Err(denied) => return Err((denied, Some(ledger))),
                 };
-                client.met(grant.standing());
-                let run = self.run_of(&principal, (presence, grant), &prepared, engine, (window, seed));
-                flow::serve(run, prepared, ledger, client).await
+                let standing = grant.standing();
+                // Dropped where it is refused, the grant would cost the worst case.
+                let reservation = match self.reserve(&principal, &prepared).await {
+                    Ok(reservation) => reservation,
+                    Err(denied) => {
+                        grant.settle(0, MonoNanos::between(self.clock, Instant::now()));
+                        return Err((denied, Some(ledger)));
+                    }
+                };
+                client.met(standing, reservation.notices());
+                let run = self.run_of(&principal, presence, &prepared, engine, (window, seed));
+                let bill = Bill::new(grant, self.clock, reservation);
+                flow::serve(run, prepared, (ledger, bill), client).await
             }
             Err(denied) => Err((denied, Some(ledger))),
         }
@@ -79,17 +91,31 @@ impl House {
 
     /// Takes what the request may cost from the limits that it meets.
     fn grant(&self, principal: &Principal, prepared: &Prepared) -> Result<Grant, Denied> {
-        // The model is ours, so its name is one.
-        let model = ModelName::new(&prepared.call.model).ok_or(Denied::NoSuchModel)?;
-        let chain = self.directory.chain(principal, &model).map_err(|_| Denied::Internal)?;
+        let chain = self.directory.chain(principal, &self.model_name).map_err(|_| Denied::Internal)?;
         let now = MonoNanos::between(self.clock, Instant::now());
         self.limiter.admit(&chain, prepared.ask(), now).map_err(Denied::Limit)
+    }
+
+    /// Reserves what the request may cost in the budgets that bind it.
+    async fn reserve(&self, principal: &Principal, prepared: &Prepared) -> Result<Reservation, Denied> {
+        let (budgets, pricing) = self.directory.charges(principal, &self.model_name);
+        let worst = prepared.worst().ok_or(Denied::Internal)?;
+        let (payer, model) = (principal.payer(), &self.model_name);
+        let claim = Claim { payer, model, pricing, budgets: &budgets, worst };
+        let reserved = self.budgets.reserve(claim, UnixMillis::from_system(SystemTime::now())).await;
+        reserved.map_err(|refusal| {
+            let denied = BudgetDenied::from(refusal);
+            if !matches!(denied, BudgetDenied::Over(_)) {
+                Meter::add(&self.meter.budgets_unusable);
+            }
+            Denied::Budget(denied)
+        })
     }
 
     fn run_of(
         &self,
         principal: &Principal,
-        (presence, grant): (Presence, Grant),
+        presence: Presence,
         prepared: &Prepared,
         engine: Engine,
         (window, seed): (u32, u64),
@@ -121,7 +147,7 @@ impl House {
             shape,
             cut: self.cut.subscribe(),
             presence,
-            grant: (grant, self.clock),
+            meter: Arc::clone(&self.meter),
         }
     }
 }

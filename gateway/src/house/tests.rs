@@ -23,7 +23,10 @@ async fn alarms_that_wait_when_the_gateway_ends_are_on_disk_when_it_has_ended() 
         policy: policies::PolicyStore::open(&at("policy")).unwrap().load(None).unwrap(),
     };
     let model = std::env::var_os("BULKHEAD_TEST_MODEL").unwrap();
+    let (ledger, _) =
+        tenant::Ledger::open(&at("ledger"), tenant::UnixMillis::from_system(SystemTime::now())).unwrap();
     let parts = Parts {
+        ledger: Arc::new(ledger),
         directory: Arc::new(Directory::open(&store).await.unwrap()),
         model: Arc::new(ModelText::load(model.as_ref()).unwrap()),
         audit: Arc::new(audit),

@@ -41,6 +41,7 @@ pub struct Rig {
     keys: [String; 2],
     pub store: Store,
     _follower: tenant::Follower,
+    _delivery: tenant::Delivery,
     cancelled: watch::Receiver<u32>,
     folder: tempfile::TempDir,
     _shutdown: tokio::sync::oneshot::Sender<()>,
@@ -80,6 +81,9 @@ impl Rig {
         let keys = [key_of(&store, "acme", now).await, key_of(&store, "other", now).await];
         let directory = Arc::new(Directory::open(&store).await.unwrap());
         let (audit, _) = AuditLog::open(&at("audit")).unwrap();
+        let (ledger, _) = tenant::Ledger::open(&at("ledger"), now).unwrap();
+        let ledger = Arc::new(ledger);
+        let delivery = tenant::Delivery::begin(Arc::clone(&ledger), store.clone(), Duration::from_millis(20));
         let file = unfollowed.map(|line| {
             std::fs::write(at("limits.toml"), format!("{line}\n")).unwrap();
             at("limits.toml")
@@ -96,14 +100,23 @@ impl Rig {
             if unfollowed.is_some() { Duration::from_secs(86_400) } else { Duration::from_millis(10) };
         let follower = directory.follow(store.clone(), every, tenant::Keep::Nowhere);
         let gateway =
-            Gateway::bind(config, Parts { directory, model, audit: Arc::new(audit) }).await.unwrap();
+            Gateway::bind(config, Parts { directory, model, audit: Arc::new(audit), ledger }).await.unwrap();
         let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());
         let (shutdown, told) = tokio::sync::oneshot::channel::<()>();
         tokio::spawn(gateway.run(async {
             let _dropped = told.await;
         }));
-        let rig =
-            Self { listen, admin, keys, store, _follower: follower, cancelled, folder, _shutdown: shutdown };
+        let rig = Self {
+            listen,
+            admin,
+            keys,
+            store,
+            _follower: follower,
+            _delivery: delivery,
+            cancelled,
+            folder,
+            _shutdown: shutdown,
+        };
         rig.ready().await;
         rig
     }
@@ -263,6 +276,21 @@ impl Rig {
         tokio::time::timeout(WAIT_MAX, wait).await.expect("the events are recorded")
     }
 
+    /// A number of `/status` about budgets, once it is this one.
+    pub async fn until_budgets(&self, name: &str, expected: u64) {
+        let wait = async {
+            loop {
+                let answer = get(self.admin, "/status").await;
+                let status: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+                if status["budgets"][name] == expected {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(WAIT_MAX, wait).await.unwrap_or_else(|_| panic!("{name} is never {expected}"));
+    }
+
     /// One of the counts of requests in `/status`; waits for it to be written, since the client is answered first.
     pub async fn number(&self, name: &str) -> u64 {
         let mut last = u64::MAX;
@@ -296,7 +324,7 @@ pub fn ids(text: &str) -> Vec<u32> {
     ModelText::load(&test_model()).unwrap().tokenizer.encode_plain(text, 64).unwrap()
 }
 
-fn model_name() -> String {
+pub fn model_name() -> String {
     test_model().file_stem().unwrap().to_str().unwrap().to_owned()
 }
 
