@@ -73,7 +73,13 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     };
     let ledger = ledger(edge.data).await?;
     let (model, audit) = (Arc::new(model), Arc::new(log));
-    let parts = Parts { directory: Arc::clone(&directory), model, audit, ledger: Arc::clone(&ledger) };
+    let parts = Parts {
+        directory: Arc::clone(&directory),
+        model,
+        audit,
+        ledger: Arc::clone(&ledger),
+        store: store.clone(),
+    };
     let gateway = Gateway::bind(config, parts).await.map_err(|error| refused(&error))?;
     let delivery = Delivery::begin(ledger, store.clone(), USAGE_EVERY);
     let follower = directory.follow(store, KEYS_EVERY, Keep::At(edge.data.keys()));

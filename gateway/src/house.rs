@@ -15,7 +15,7 @@ use policies::{InForce, Policy, Source, Version};
 use ring::rand::SystemRandom;
 use tenant::{
     BadModelName, Caller, Directory, Failures, Inflight, Limiter, ModelName, MonoNanos, NotAuthenticated,
-    Principal, UnixMillis,
+    Principal, Store, UnixMillis,
 };
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -61,6 +61,8 @@ pub struct Parts {
     pub audit: Arc<AuditLog>,
     /// Where each request is reserved and charged.
     pub ledger: Arc<tenant::Ledger>,
+    /// Asked what was spent of a budget before it was counted here, once for each.
+    pub store: Store,
 }
 
 /// Why a gateway does not start.
@@ -101,6 +103,7 @@ pub(crate) struct House {
     model_name: ModelName,
     pub(crate) audit: Arc<AuditLog>,
     pub(crate) budgets: Arc<tenant::Ledger>,
+    store: Store,
     pub(crate) meter: Arc<Meter>,
     inflight: Inflight,
     limiter: Limiter,
@@ -156,6 +159,7 @@ impl Gateway {
             model_name,
             audit: parts.audit,
             budgets: parts.ledger,
+            store: parts.store,
             meter: Arc::default(),
             inflight: Inflight::new(),
             limiter: Limiter::default(),

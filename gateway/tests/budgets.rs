@@ -161,9 +161,10 @@ async fn what_a_budget_does_not_hold_is_refused_by_name() {
 async fn many_at_once_do_not_overshoot() {
     let account = Account::of(Rig::start(Lie::None).await).await;
     let (prompt, _, used) = tokens(&account.ask(10).await);
-    let (worst, limit) = (prompt + 100, 3 * (prompt + 100) + 50);
+    account.stored(1).await;
+    let (worst, limit) = (prompt + 100, used + 3 * (prompt + 100) + 50);
     account.budget(Level::Project(account.project), Unit::Tokens, limit, BudgetKind::Hard, &[]).await;
-    let mut spent = 0;
+    let mut spent = used;
     let mut refusals = 0;
     while spent + worst <= limit {
         let all = (0..48).map(|_| account.ask(100));
@@ -226,14 +227,15 @@ async fn money_is_counted_by_the_price_and_refused_without_one() {
 async fn a_soft_budget_warns_and_refuses_nothing() {
     let account = Account::of(Rig::start(Lie::None).await).await;
     let (_, _, used) = tokens(&account.ask(10).await);
-    account.budget(Level::Tenant(account.tenant), Unit::Tokens, 2 * used, BudgetKind::Soft, &[50]).await;
+    account.stored(1).await;
+    account.budget(Level::Tenant(account.tenant), Unit::Tokens, 3 * used, BudgetKind::Soft, &[60]).await;
     let warning = async |max_tokens| {
         let answer = account.ask(max_tokens).await;
         assert_eq!(answer.status, 200, "{}", answer.body);
         header(&answer, "x-bulkhead-budget-warning")
     };
-    assert_eq!(warning(10).await, None, "nothing is spent yet");
-    assert_eq!(warning(1_000).await.as_deref(), Some("tenant.budget.tokens.month=50"));
+    assert_eq!(warning(10).await, None, "a third was spent before the budget was set");
+    assert_eq!(warning(1_000).await.as_deref(), Some("tenant.budget.tokens.month=60"));
     assert_eq!(warning(10).await.as_deref(), Some("tenant.budget.tokens.month=100"));
     // Each once.
     account.rig.until_budgets("warnings", 2).await;

@@ -75,6 +75,7 @@ async fn serve_gateway(folder: &Path) -> Running {
         directory: Arc::new(Directory::open(&store).await.unwrap()),
         model: Arc::new(ModelText::load(&test_model()).unwrap()),
         audit: Arc::new(AuditLog::open(&folder.join("audit")).unwrap().0),
+        store: store.clone(),
         ledger: Arc::new(tenant::Ledger::open(&folder.join("ledger"), now).unwrap().0),
     };
     let gateway = Gateway::bind(config, parts).await.unwrap();

@@ -213,6 +213,34 @@ impl Ledger {
         Ok(reservation)
     }
 
+    /// Those of `budgets` of which nothing was ever counted here. What was spent of them before is to be told by
+    /// [`Ledger::count_before`], or they count from zero.
+    pub fn uncounted(&self, tenant: TenantId, budgets: &[Budget]) -> Vec<Budget> {
+        let books = self.shared.books.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = books.get(&tenant).map(Arc::clone);
+        drop(books);
+        let Some(book) = book else { return budgets.to_vec() };
+        let held = book.lock().unwrap_or_else(PoisonError::into_inner);
+        budgets.iter().filter(|budget| !held.knows(&budget.line())).cloned().collect()
+    }
+
+    /// Begins to count budgets with what was spent of each in the window that `now` lies in, but for those that
+    /// are counted already; resolves when that is on disk.
+    ///
+    /// # Errors
+    /// [`BudgetRefusal::SumsFull`], [`BudgetRefusal::TenantsFull`], [`BudgetRefusal::Journal`].
+    pub async fn count_before(
+        &self,
+        tenant: TenantId,
+        budgets: &[(Budget, u64)],
+        now: UnixMillis,
+    ) -> Result<(), BudgetRefusal> {
+        for journalled in self.shared.count_before(tenant, budgets, now)? {
+            journalled.await?;
+        }
+        Ok(())
+    }
+
     /// How `budget` of `tenant` stands at `now`.
     pub fn standing(&self, tenant: TenantId, budget: &Budget, now: UnixMillis) -> BudgetStanding {
         let books = self.shared.books.lock().unwrap_or_else(PoisonError::into_inner);

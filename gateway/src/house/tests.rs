@@ -27,6 +27,7 @@ async fn alarms_that_wait_when_the_gateway_ends_are_on_disk_when_it_has_ended() 
         tenant::Ledger::open(&at("ledger"), tenant::UnixMillis::from_system(SystemTime::now())).unwrap();
     let parts = Parts {
         ledger: Arc::new(ledger),
+        store: store.clone(),
         directory: Arc::new(Directory::open(&store).await.unwrap()),
         model: Arc::new(ModelText::load(model.as_ref()).unwrap()),
         audit: Arc::new(audit),

@@ -99,8 +99,12 @@ impl Rig {
         let every =
             if unfollowed.is_some() { Duration::from_secs(86_400) } else { Duration::from_millis(10) };
         let follower = directory.follow(store.clone(), every, tenant::Keep::Nowhere);
-        let gateway =
-            Gateway::bind(config, Parts { directory, model, audit: Arc::new(audit), ledger }).await.unwrap();
+        let gateway = Gateway::bind(
+            config,
+            Parts { directory, model, audit: Arc::new(audit), ledger, store: store.clone() },
+        )
+        .await
+        .unwrap();
         let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());
         let (shutdown, told) = tokio::sync::oneshot::channel::<()>();
         tokio::spawn(gateway.run(async {

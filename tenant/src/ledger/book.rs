@@ -139,6 +139,21 @@ impl Book {
         open.binds.lines(open.payer, &open.model).filter(is_missing).count()
     }
 
+    /// Whether anything was ever counted of `line`, as far as it is kept.
+    pub(crate) fn knows(&self, line: &Line) -> bool {
+        self.lines.contains_key(line)
+    }
+
+    /// Begins to count `line` with what was spent of it elsewhere, unless it is counted already.
+    pub(crate) fn begin(&mut self, line: &Line, at: UnixMillis, spent: u64) {
+        if self.knows(line) {
+            return;
+        }
+        let sum = Sum { start: window(line.period, at), spent, ..Sum::default() };
+        self.lines.insert(line.clone(), Tally { era: self.era, sums: vec![sum] });
+        self.sums = self.sums.saturating_add(1);
+    }
+
     /// Whether every sum of `open` has room for it in 64 bits.
     pub(crate) fn check(&self, open: &Open) -> Result<(), Unfit> {
         for line in open.binds.lines(open.payer, &open.model) {

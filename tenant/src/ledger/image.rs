@@ -158,6 +158,9 @@ impl Image {
             Record::Tell { tenant, line, start, kind, highest } => {
                 self.book(*tenant)?.tell(line, *start, *kind, *highest);
             }
+            Record::Before { tenant, line, at, spent } => {
+                self.books.entry(*tenant).or_default().begin(line, *at, *spent);
+            }
             Record::Take { number } => self.usage.take(*number)?,
             Record::Confirm { number } => self.usage.confirm(*number)?,
             Record::Begin { .. }
@@ -188,6 +191,7 @@ impl Image {
             | Record::Mark { .. }
             | Record::Settle { .. }
             | Record::Tell { .. }
+            | Record::Before { .. }
             | Record::Take { .. }
             | Record::Confirm { .. }
             | Record::Begin { .. }

@@ -35,6 +35,8 @@ pub(crate) enum Record {
     Take { number: u64 },
     /// They are stored.
     Confirm { number: u64 },
+    /// So much was spent of a line before it was counted here.
+    Before { tenant: TenantId, line: Line, at: UnixMillis, spent: u64 },
     /// A checkpoint begins; the first record of a file.
     Begin { journal: Uuid, last_id: u64, last_batch: u64 },
     /// A tenant's book.
@@ -62,6 +64,9 @@ impl Record {
             }
             Self::Take { number } => to.u8(5).u64(*number),
             Self::Confirm { number } => to.u8(6).u64(*number),
+            Self::Before { tenant, line, at, spent } => {
+                to.u8(7).bytes(tenant.bytes()).line(line).u64(at.unsigned()).u64(*spent)
+            }
             Self::Begin { journal, last_id, last_batch } => {
                 to.u8(16).u32(VERSION).bytes(journal.as_bytes()).u64(*last_id).u64(*last_batch)
             }
@@ -106,6 +111,12 @@ impl Record {
             },
             5 => Self::Take { number: from.u64()? },
             6 => Self::Confirm { number: from.u64()? },
+            7 => Self::Before {
+                tenant: from.tenant()?,
+                line: from.line()?,
+                at: from.time()?,
+                spent: from.u64()?,
+            },
             16 => {
                 (from.u32()? == VERSION).then_some(())?;
                 let journal = Uuid::from_bytes(from.array()?);

@@ -94,6 +94,34 @@ impl Shared {
         Ok((Reservation::new(Arc::clone(self), book, id, open, budgets, notices), journalled))
     }
 
+    /// Begins to count the lines of `budgets` with what was spent of them, where they are not counted yet; the ticket resolves
+    /// when all of it is on disk.
+    pub(crate) fn count_before(
+        &self,
+        tenant: TenantId,
+        budgets: &[(Budget, u64)],
+        now: UnixMillis,
+    ) -> Result<Vec<Journalled>, BudgetRefusal> {
+        let book = self.book(tenant)?;
+        let mut held = book.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tickets = Vec::new();
+        for (budget, spent) in budgets {
+            let (line, spent) = (budget.line(), *spent);
+            if held.knows(&line) {
+                continue;
+            }
+            let place = self.sums.take(1).ok_or(BudgetRefusal::SumsFull { limit: self.sums.limit() })?;
+            let (ticket, journalled) = Journalled::new();
+            let record = Record::Before { tenant, line: line.clone(), at: now, spent };
+            // Under the book's lock, so that the journal has a tenant's records in the order of its book.
+            self.queue.push(Entry::Told { record, ticket }, Urgency::Refusable)?;
+            held.begin(&line, now, spent);
+            place.keep();
+            tickets.push(journalled);
+        }
+        Ok(tickets)
+    }
+
     /// A place for the row of usage that the request may need.
     fn row(&self) -> Result<Hold<'_>, BudgetRefusal> {
         let limit = if seeded(Fault::BacklogUnbounded) { usize::MAX } else { self.backlog.limit() };

@@ -1,4 +1,5 @@
 mod batches;
+mod before;
 mod bounds;
 mod faults;
 mod folder;
