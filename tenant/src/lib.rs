@@ -71,7 +71,10 @@ pub use scopes::{Allowed, AtMost, EndpointScope, SCOPE_ENTRIES_MAX, Scopes, TooM
 pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
-    BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, OVERLAP_MAX, PROJECTS_MAX, Project, Revision,
-    Revoked, Rotated, SecretRecord, Store, TENANTS_MAX, Tenant, TenantId, TenantState,
+    ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Action, Actor, BUSY_MAX, Before,
+    EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId, Expect, KEYS_MAX, KeyRecord,
+    KeySpec, LIMITS_MAX, LIST_PAGE_MAX, LimitsChange, ONCE_NAME_CHARS_MAX, OVERLAP_MAX, Once, PROJECTS_MAX,
+    Project, Revision, Revoked, Rotated, SecretRecord, ShareChange, Store, TENANTS_MAX, Tenant, TenantChange,
+    TenantId, TenantState, Version,
 };
 pub use time::{MonoNanos, UnixMillis};

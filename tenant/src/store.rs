@@ -8,10 +8,14 @@
 mod change;
 mod delta;
 mod dialect;
+pub(crate) mod events;
 mod keys;
 pub(crate) mod limits;
+mod once;
 mod open;
+mod pages;
 mod projects;
+mod public;
 pub(crate) mod row;
 mod tenants;
 mod watch;
@@ -33,11 +37,17 @@ use change::Change;
 use dialect::Dialect;
 
 pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
+pub use events::{Action, Actor, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId};
 pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};
-pub use limits::LIMITS_MAX;
+pub use limits::{LIMITS_MAX, LimitsChange};
+pub use once::{
+    ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Before, ONCE_NAME_CHARS_MAX, Once,
+};
+pub use pages::LIST_PAGE_MAX;
 pub use projects::Project;
+pub use public::{Expect, Version};
 pub use row::{Revision, TenantId};
-pub use tenants::{Tenant, TenantState};
+pub use tenants::{ShareChange, Tenant, TenantChange, TenantState};
 
 /// How long a writer waits for another process to finish its own.
 pub const BUSY_MAX: Duration = Duration::from_secs(5);
@@ -60,6 +70,10 @@ pub struct Store {
     pepper: Arc<Pepper>,
     random: SystemRandom,
     room: Room,
+    /// Who changes it through this handle.
+    actor: Actor,
+    /// The request that the next change is made for, if it has a name.
+    once: Option<Arc<Once>>,
 }
 
 /// How many of each the store may hold.
@@ -69,6 +83,8 @@ struct Room {
     projects: u32,
     keys: u32,
     limits: u32,
+    event_changes: u32,
+    answers_per_account: u32,
 }
 
 impl Store {
@@ -105,9 +121,17 @@ impl Store {
     }
 
     fn on(pool: AnyPool, dialect: Dialect, address: Option<Arc<Secret<String>>>, pepper: Pepper) -> Self {
-        let room = Room { tenants: TENANTS_MAX, projects: PROJECTS_MAX, keys: KEYS_MAX, limits: LIMITS_MAX };
+        let room = Room {
+            tenants: TENANTS_MAX,
+            projects: PROJECTS_MAX,
+            keys: KEYS_MAX,
+            limits: LIMITS_MAX,
+            event_changes: EVENT_CHANGES_KEPT,
+            answers_per_account: ANSWERS_PER_ACCOUNT_MAX,
+        };
         let (pepper, random, is_ready) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
-        Self { pool, dialect, address, is_ready, pepper, random, room }
+        let (actor, once) = (Actor::CommandLine, None);
+        Self { pool, dialect, address, is_ready, pepper, random, room, actor, once }
     }
 
     /// Brings the schema up to date and looks whether the pepper is the right one, if that is not done.
@@ -139,7 +163,9 @@ impl Store {
     }
 
     async fn change(&self) -> Result<Change, StoreError> {
-        Change::begin(&self.pool, self.dialect).await
+        let mut change = Change::begin(&self.pool, self.dialect).await?;
+        self.claim_name(&mut change).await?;
+        Ok(change)
     }
 }
 

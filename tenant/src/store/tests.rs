@@ -13,6 +13,7 @@ use crate::purpose::{Mode, Purpose};
 use crate::scopes::Scopes;
 
 mod both;
+mod events;
 mod limits;
 
 pub(crate) const NOW: i64 = 1_800_000_000_000;
