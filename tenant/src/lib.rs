@@ -60,6 +60,7 @@ pub use level::{Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
 pub use pepper::{Pepper, PepperError};
+pub use policies::WindowCap;
 pub use presence::Presence;
 pub use purpose::{Mode, Purpose, Reach, Role};
 pub use rate::{
