@@ -64,10 +64,10 @@ impl FromRequestParts<Shared> for Expected {
         if value == "*" {
             return Ok(Self(Expect::Any));
         }
-        let text = value.to_str().ok().and_then(|text| text.strip_prefix('"')?.strip_suffix('"'));
-        // What is no ETag of ours is none that it has.
-        let stale = || Problem::new(Kind::Stale, "the If-Match is not the ETag that it has now");
-        text.and_then(Version::parse).map(|version| Self(Expect::Version(version))).ok_or_else(stale)
+        let tag = value.to_str().ok().and_then(|text| text.strip_prefix('"')?.strip_suffix('"'));
+        let why = "`If-Match` is `*` or one ETag as it was answered: 32 digits between quotation marks";
+        let version = tag.and_then(Version::parse).ok_or_else(|| Problem::new(Kind::BadRequest, why))?;
+        Ok(Self(Expect::Version(version)))
     }
 }
 

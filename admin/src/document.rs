@@ -106,7 +106,7 @@ pub(crate) struct Named {
 #[expect(dead_code, reason = "only its shape is used; `asked` reads the header")]
 pub(crate) struct Matching {
     /// The ETag of what was seen, or `*`.
-    #[param(rename = "if-match")]
+    #[param(rename = "if-match", pattern = r#"^(\*|"[0-9a-f]{32}")$"#)]
     if_match: String,
 }
 

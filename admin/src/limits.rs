@@ -27,8 +27,15 @@ pub(crate) struct LimitsView {
     /// Whose requests alone are counted; null for all models together.
     #[schema(required)]
     model: Option<String>,
-    #[serde(flatten)]
-    limits: Values,
+    requests_per_minute: LimitValue,
+    /// Prompt and output together.
+    tokens_per_minute: LimitValue,
+    /// Requests in flight.
+    at_once: LimitValue,
+    /// Tokens of one request's prompt.
+    prompt_tokens: LimitValue,
+    /// Tokens that one request may ask to be written.
+    output_tokens: LimitValue,
 }
 
 /// Whom limits bind.
@@ -41,7 +48,7 @@ pub(crate) enum LevelName {
 }
 
 /// All limits of a scope.
-#[derive(Clone, Copy, Deserialize, Serialize, ToSchema)]
+#[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = LimitValues)]
 pub(crate) struct Values {
@@ -99,14 +106,16 @@ fn view(rule: &Rule) -> LimitsView {
     };
     let Limits { requests_per_minute, tokens_per_minute, at_once, prompt_tokens, output_tokens } =
         rule.limits;
-    let limits = Values {
+    LimitsView {
+        level,
+        id,
+        model,
         requests_per_minute: requests_per_minute.into(),
         tokens_per_minute: tokens_per_minute.into(),
         at_once: at_once.into(),
         prompt_tokens: prompt_tokens.into(),
         output_tokens: output_tokens.into(),
-    };
-    LimitsView { level, id, model, limits }
+    }
 }
 
 /// Limits of one tenant, its projects and its keys, but for those that are all open.
