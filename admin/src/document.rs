@@ -74,7 +74,10 @@ const READING: [(StatusCode, &str); 7] = [
         "Too many keys that do not work came from this address, or too many names of requests",
     ),
     (StatusCode::INTERNAL_SERVER_ERROR, "The server cannot answer"),
-    (StatusCode::SERVICE_UNAVAILABLE, "The store does not answer; nothing was changed"),
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The store does not answer; whether something was changed is not known",
+    ),
 ];
 /// Problems of all that has a body.
 const WRITING: [(StatusCode, &str); 5] = [

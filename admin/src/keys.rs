@@ -110,9 +110,8 @@ pub(crate) async fn rotate(
     house
         .once(&asker, request, Keep::Nothing, async |store: Store| {
             let rotated = store.rotate_key_if(key.id, overlap, expect, now()).await?;
-            let record = house.key(&asker, &id).await?;
-            let shown = KeyWithSecret { shown: view(&record), key: rotated.key.expose().clone() };
-            Ok(Answer::ok(&shown)?.version(record.version()))
+            let shown = KeyWithSecret { shown: view(&rotated.record), key: rotated.key.expose().clone() };
+            Ok(Answer::ok(&shown)?.version(rotated.record.version()))
         })
         .await
 }

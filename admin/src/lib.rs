@@ -2,7 +2,7 @@
 //!
 //! The public interface is:
 //! - [`Api`], which is bound to an address and then run until it is told to end;
-//! - [`document`], the OpenAPI document as it serves it;
+//! - [`document()`], the OpenAPI document as it serves it;
 //! - [`roles`], the table of who may do what.
 //!
 //! To add a resource: a module beside `projects`, with its handlers, and its routes in `document`; an [`roles::Operation`] for each

@@ -242,7 +242,8 @@ impl From<StoreError> for Problem {
             StoreError::Database(_) => {
                 // What a database says of itself is the operator's to read, not the client's.
                 tracing::error!(error = %detail, "the store fails the Admin API");
-                Self::new(Kind::StoreAway, "try again; nothing was changed").retry_after(Duration::ZERO)
+                let detail = "try again; whether something was changed is not known, but a request with an Idempotency-Key is not done twice";
+                Self::new(Kind::StoreAway, detail).retry_after(Duration::ZERO)
             }
             StoreError::BadAddress
             | StoreError::NotPostgres

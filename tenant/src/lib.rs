@@ -3,6 +3,7 @@
 //! The public interface is:
 //! - [`Store`], which holds tenants and keys in SQLite; the gateway and the command line may have it open at
 //!   once;
+//! - [`Event`], what each change of the store leaves behind, with its [`Actor`];
 //! - [`ApiKey`], the key as its holder presents it, and [`Pepper`], without which what the store holds of it
 //!   is worth nothing;
 //! - [`Directory`], the snapshot that authenticates, follows the store and outlives its failures;

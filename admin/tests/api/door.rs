@@ -153,6 +153,24 @@ async fn a_head_that_does_not_end_holds_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_does_not_come_is_given_up() {
+    let rig = Rig::sqlite().await;
+    let (address, key) = (rig.address, rig.operator.clone());
+    let said = tokio::task::spawn_blocking(move || {
+        let mut slow = TcpStream::connect(address).unwrap();
+        slow.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let head = format!("POST /v1/tenants HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n");
+        let rest = "content-type: application/json\r\ncontent-length: 9\r\nconnection: close\r\n\r\n{";
+        slow.write_all((head + rest).as_bytes()).unwrap();
+        let mut said = vec![];
+        let _ended = slow.read_to_end(&mut said);
+        String::from_utf8(said).unwrap()
+    });
+    let said = said.await.unwrap();
+    assert!(said.starts_with("HTTP/1.1 408 ") && said.contains("/problems/too-slow"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_is_away_is_said_to_be_away() {
     let rig = Rig::sqlite().await;
     rig.store.clone().close().await;

@@ -105,6 +105,8 @@ pub struct Rotated {
     pub key: Secret<String>,
     /// When the secret before it stops working.
     pub old_ends: UnixMillis,
+    /// The key, as it is from now on.
+    pub record: KeyRecord,
 }
 
 impl KeyRecord {
@@ -278,7 +280,7 @@ impl Store {
         let after = KeyRecord { secrets, ..record.clone() };
         self.tell(&mut change, now, told(Action::KeyRotate, Some(&record), &after)).await?;
         change.commit().await?;
-        Ok(Rotated { key: key.reveal(), old_ends })
+        Ok(Rotated { key: key.reveal(), old_ends, record: after })
     }
 
     async fn insert_secret(
