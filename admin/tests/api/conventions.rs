@@ -134,7 +134,7 @@ async fn a_request_is_done_once(rig: Rig) {
 }
 
 async fn a_secret_is_never_answered_again(rig: Rig) {
-    let (_, owner) = rig.tenant("acme").await;
+    let (acme, owner) = rig.tenant("acme").await;
     let ask = async |line: &str, name: &str, body: Value| {
         rig.ask(&owner, line, &[("idempotency-key", name), ("if-match", "*")], Some(&body)).await
     };
@@ -151,6 +151,9 @@ async fn a_secret_is_never_answered_again(rig: Rig) {
         assert_eq!(again.json()["id"], id);
         assert!(!again.text.contains("bh_"), "{}", again.text);
     }
+    let (other, _) = rig.live(&owner, acme).await;
+    let elsewhere = ask(&format!("POST /v1/keys/{other}/rotate"), "two", json!({})).await;
+    assert_eq!(elsewhere.problem(), "idempotency-key-reused", "the path is part of what was asked");
     let record = rig.get(&owner, &format!("/v1/keys/{}", id.as_str().unwrap())).await;
     assert_eq!(record.json()["secrets"].as_array().unwrap().len(), 2, "rotated once");
     for path in ["/v1/keys", "/v1/events", "/v1/limits"] {
