@@ -25,6 +25,8 @@ pub(crate) struct Config {
     listen: SocketAddr,
     #[serde(default = "default_admin")]
     admin: SocketAddr,
+    /// Where the Admin API is served; not served where none is named.
+    api: Option<SocketAddr>,
     /// The limits; the shipped ones where none is named.
     pub(crate) policy: Option<PathBuf>,
     pool_tokens: Option<NonZeroU32>,
@@ -57,7 +59,7 @@ impl Config {
 
     /// Where the gateway listens.
     pub(crate) const fn listeners(&self) -> Listeners {
-        Listeners { listen: self.listen, admin: self.admin }
+        Listeners { listen: self.listen, admin: self.admin, api: self.api }
     }
 
     /// How large the engine is.
@@ -78,7 +80,7 @@ mod tests {
     fn the_shipped_example_is_good_and_says_the_defaults() {
         let example = include_str!("../deploy/bulkhead.toml");
         let config = Config::parse(example).unwrap();
-        assert_eq!((config.listen, config.admin), (default_listen(), default_admin()));
+        assert_eq!((config.listen, config.admin, config.api), (default_listen(), default_admin(), None));
         // Each line that is commented out is good too.
         let all: String = example
             .lines()
@@ -86,7 +88,7 @@ mod tests {
             .map(|line| format!("{line}\n"))
             .collect();
         let config = Config::parse(&all).unwrap();
-        assert!(config.policy.is_some());
+        assert!(config.policy.is_some() && config.api.is_some());
         let size = config.size();
         assert_eq!((size.pool_tokens, size.window, size.threads), (Some(32_768), Some(8192), Some(2)));
     }

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use ::admin::{Api, ApiConfig};
 use ::audit::AuditLog;
 use ::gateway::{BindError, Gateway, GatewayConfig, GatewayError, Parts};
 use ::model::ModelText;
@@ -47,7 +49,10 @@ pub(crate) struct Bound {
     pub(crate) listen: SocketAddr,
     /// Where status and metrics are.
     pub(crate) admin: SocketAddr,
+    /// Where the Admin API is, if it is served.
+    pub(crate) api: Option<SocketAddr>,
     gateway: Gateway,
+    serving: Option<Api>,
     follower: Follower,
     delivery: Delivery,
 }
@@ -64,6 +69,8 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     let model = model.doing(Exit::Model, format_args!("serve {}", edge.model.display()))?;
     let (log, recovered) = log.map_err(|error| audit::unusable(&error))?;
     tracing::info!(records = recovered.records, cut_bytes = recovered.cut_bytes, "audit log open");
+    let failures = u32::try_from(policy.policy.auth_failures_per_minute()).ok().and_then(NonZeroU32::new);
+    let failures_per_minute = failures.unwrap_or(NonZeroU32::MIN);
     let config = GatewayConfig {
         listen: edge.listeners.listen,
         admin: edge.listeners.admin,
@@ -82,8 +89,31 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     };
     let gateway = Gateway::bind(config, parts).await.map_err(|error| refused(&error))?;
     let delivery = Delivery::begin(ledger, store.clone(), USAGE_EVERY);
+    let serving = match edge.listeners.api {
+        Some(listen) => Some(api(listen, failures_per_minute, &store, &directory).await?),
+        None => None,
+    };
     let follower = directory.follow(store, KEYS_EVERY, Keep::At(edge.data.keys()));
-    Ok(Bound { listen: gateway.listen_addr(), admin: gateway.admin_addr(), gateway, follower, delivery })
+    let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());
+    let api = serving.as_ref().map(Api::address);
+    Ok(Bound { listen, admin, api, gateway, serving, follower, delivery })
+}
+
+async fn api(
+    listen: SocketAddr,
+    failures_per_minute: NonZeroU32,
+    store: &Store,
+    directory: &Arc<Directory>,
+) -> Result<Api, Failure> {
+    let config = ApiConfig { listen, failures_per_minute };
+    Api::bind(config, store.clone(), Arc::clone(directory)).await.map_err(|error| {
+        if error.kind() == io::ErrorKind::AddrInUse {
+            let what = "stop it, or take another by --api";
+            Failure::new(Exit::PortTaken, format_args!("another process listens on {listen}: {what}"))
+        } else {
+            Failure::new(Exit::Other, format_args!("cannot listen on {listen}: {error}"))
+        }
+    })
 }
 
 /// All keys: from the store, or, while that is away, from the copy that was kept of it, if that is not too old.
@@ -134,11 +164,21 @@ impl Bound {
     /// Serves until `drained` is sent or dropped, and then until the running requests have ended.
     pub(crate) async fn run(self, drained: oneshot::Receiver<()>) -> Result<(), Failure> {
         let _follower = self.follower;
+        let (ended, end) = oneshot::channel::<()>();
+        let api = self.serving.map(|api| {
+            tokio::spawn(api.run(async {
+                // Dropped says the same as sent.
+                let _told = end.await;
+            }))
+        });
         let shutdown = async {
-            // Dropped says the same as sent.
             let _told = drained.await;
+            drop(ended);
         };
         let served: Result<(), GatewayError> = self.gateway.run(shutdown).await;
+        if let Some(api) = api {
+            api.await.doing(Exit::Other, "end the Admin API")?;
+        }
         // What a store that is away does not take now stays in the journal, and is brought after the next start.
         if timeout(USAGE_LAST_MAX, self.delivery.finish()).await.is_err() {
             tracing::warn!("the store did not take the last usage in time; it is kept for the next start");
@@ -163,6 +203,7 @@ pub(crate) async fn run(common: &Common, args: &GatewayArgs) -> Result<(), Failu
     .await?;
     present::line(&format!("base URL: http://{}/v1", bound.listen))?;
     present::line(&format!("admin: http://{}", bound.admin))?;
+    present::api(bound.api)?;
     let (drain, drained) = oneshot::channel();
     let mut serving = std::pin::pin!(bound.run(drained));
     tokio::select! {

@@ -3,6 +3,7 @@
 //! Architecture invariant: the only place that writes to standard output.
 
 use std::io::{self, Write};
+use std::net::SocketAddr;
 
 use serde_json::Value;
 
@@ -28,6 +29,11 @@ impl Form {
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").and_then(|()| out.flush()).doing(Exit::Other, "write to standard output")
+}
+
+/// Says where the Admin API is, if it is served.
+pub(crate) fn api(address: Option<SocketAddr>) -> Result<(), Failure> {
+    address.map_or(Ok(()), |address| line(&format!("admin API: http://{address}")))
 }
 
 /// Writes one JSON document on one line.

@@ -42,6 +42,8 @@ pub(crate) struct Running {
     pub(crate) listen: SocketAddr,
     /// Where status and metrics are.
     pub(crate) admin: SocketAddr,
+    /// Where the Admin API is, if it is served.
+    pub(crate) api: Option<SocketAddr>,
     /// What the engine offers.
     pub(crate) engine: Ready,
 }
@@ -77,6 +79,7 @@ pub(crate) async fn run(common: &Common, args: &ServeArgs) -> Result<(), Failure
         );
         present::line(&format!("base URL: http://{}/v1", running.listen))?;
         present::line(&format!("admin: http://{}", running.admin))?;
+        present::api(running.api)?;
         Ok(Next::Serve)
     })
     .await
@@ -113,7 +116,7 @@ pub(crate) async fn until_ended(
         policy: plan.policy.as_deref(),
     })
     .await?;
-    let (listen, admin) = (gateway.listen, gateway.admin);
+    let (listen, admin, api) = (gateway.listen, gateway.admin, gateway.api);
     let (drain, drained) = oneshot::channel();
     let serving = tokio::spawn(gateway.run(drained));
 
@@ -123,7 +126,7 @@ pub(crate) async fn until_ended(
     };
     match launched {
         Ok((engine, ready)) => {
-            let announced = announce(Running { listen, admin, engine: ready });
+            let announced = announce(Running { listen, admin, api, engine: ready });
             let engine = Kept::spawn(start, engine);
             together(engine, serving, announced, &mut signals, drain).await
         }

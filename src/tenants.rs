@@ -14,7 +14,8 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tenant::{
-    MemoryCap, MemoryShare, Name, Pepper, Secret, Store, StoreError, Tenant, TenantState, UnixMillis,
+    Expect, MemoryCap, MemoryShare, Name, Pepper, Secret, ShareChange, Store, StoreError, Tenant,
+    TenantChange, TenantState, UnixMillis,
 };
 
 use crate::cli::{ShareArgs, TenantCommand};
@@ -82,10 +83,10 @@ pub(crate) async fn run_tenant(data: &DataDir, command: TenantCommand) -> Result
     match command {
         TenantCommand::Create { name, share, json } => {
             // Looked at before the tenant is made, so that a slip makes none.
-            let share = changed(MemoryShare::default(), &share)?;
+            let wanted = changed(MemoryShare::default(), &share)?;
             let mut tenant = create_tenant(&store, &name).await?;
-            if share != tenant.share {
-                set_share(&store, &mut tenant, share).await?;
+            if wanted != tenant.share {
+                change_share(&store, &mut tenant, &share).await?;
             }
             match Form::of(json) {
                 Form::Json => present::json(&tenant_json(&tenant)),
@@ -98,8 +99,9 @@ pub(crate) async fn run_tenant(data: &DataDir, command: TenantCommand) -> Result
         }
         TenantCommand::Share { name, share, json } => {
             let mut tenant = existing(&store, &name).await?;
-            let share = changed(tenant.share, &share)?;
-            set_share(&store, &mut tenant, share).await?;
+            // Looked at first, so that a slip is a slip of the command line.
+            changed(tenant.share, &share)?;
+            change_share(&store, &mut tenant, &share).await?;
             shown(&tenant, Form::of(json))
         }
         TenantCommand::Show { name, json } => shown(&existing(&store, &name).await?, Form::of(json)),
@@ -134,7 +136,7 @@ fn shown(tenant: &Tenant, form: Form) -> Result<(), Failure> {
 }
 
 async fn stand(store: &Store, tenant: Tenant, state: TenantState, form: Form) -> Result<(), Failure> {
-    let changed = store.set_state(tenant.id, state).await;
+    let changed = store.set_state(tenant.id, state, now()).await;
     changed.map_err(|error| refused("change the tenant", &error))?;
     shown(&Tenant { state, ..tenant }, form)
 }
@@ -167,9 +169,13 @@ fn changed(share: MemoryShare, asked: &ShareArgs) -> Result<MemoryShare, Failure
     .map_err(|error| Failure::new(Exit::Usage, format_args!("the share: {error}")))
 }
 
-async fn set_share(store: &Store, tenant: &mut Tenant, share: MemoryShare) -> Result<(), Failure> {
-    store.set_share(tenant.id, share).await.map_err(|error| refused("set the share", &error))?;
-    tenant.share = share;
+/// Changes what was asked for, whatever else was changed meanwhile.
+async fn change_share(store: &Store, tenant: &mut Tenant, asked: &ShareArgs) -> Result<(), Failure> {
+    let share =
+        ShareChange { floor: asked.floor, cap: asked.cap, weight: asked.weight.and_then(NonZeroU32::new) };
+    let asked = TenantChange { share, ..TenantChange::default() };
+    let changed = store.change_tenant(tenant.id, &asked, Expect::Any, now()).await;
+    *tenant = changed.map_err(|error| refused("set the share", &error))?;
     Ok(())
 }
 
@@ -193,6 +199,9 @@ pub(crate) async fn existing(store: &Store, name: &str) -> Result<Tenant, Failur
 fn refused(doing: &str, error: &StoreError) -> Failure {
     let exit = match error {
         StoreError::NameTaken
+        | StoreError::Stale
+        | StoreError::Repeated
+        | StoreError::TooManyAnswers { .. }
         | StoreError::NoSuchTenant(_)
         | StoreError::NoSuchProject(_)
         | StoreError::NoSuchKey(_)

@@ -85,6 +85,7 @@ fn announce(running: &Running, model: &str, key: &str) -> Result<(), Failure> {
         engine.window, engine.capacity, engine.pool_mib, engine.pool_why
     ))?;
     present::line(&format!("admin: http://{}", running.admin))?;
+    present::api(running.api)?;
     present::line("")?;
     present::line(&format!("base URL: {base}"))?;
     present::line(&format!("key: {key}"))?;

@@ -22,7 +22,7 @@ use rig::{Answer, Lie, MARKER, Rig, ids};
 use serde_json::{Value, json};
 use tenant::{
     Amounts, Budget, BudgetKind, KeyId, Level, Mode, ModelName, Models, Period, Price, Prices, ProjectId,
-    Purpose, Scopes, TenantId, Thresholds, Unit, UsageBy, UsageOf, UsageParts,
+    Purpose, Scopes, TenantId, Thresholds, Unit, UnixMillis, UsageBy, UsageOf, UsageParts,
 };
 
 const CHAT: &str = "chat/completions";
@@ -39,6 +39,10 @@ fn header(answer: &Answer, name: &str) -> Option<String> {
 
 fn error(answer: &Answer) -> Value {
     serde_json::from_str::<Value>(&answer.body).unwrap()["error"].clone()
+}
+
+fn now() -> UnixMillis {
+    UnixMillis::from_system(std::time::SystemTime::now())
 }
 
 /// Prompt, completion and total tokens of an answer.
@@ -76,7 +80,7 @@ impl Account {
         let (models, period) = (Models::All, Period::Month);
         self.rig
             .store
-            .set_budget(&Budget { level, models, unit, period, limit, kind, thresholds })
+            .set_budget(&Budget { level, models, unit, period, limit, kind, thresholds }, now())
             .await
             .unwrap();
         self.seen().await;
@@ -213,7 +217,7 @@ async fn money_is_counted_by_the_price_and_refused_without_one() {
     let model = ModelName::new(&rig::model_name()).unwrap();
     // Two units of money for a token of a prompt, five for one of an answer.
     let price = Price::new(2_000_000, 1_000_000, 5_000_000).unwrap();
-    account.rig.store.set_prices(&Prices::new([(model, price)]).unwrap()).await.unwrap();
+    account.rig.store.set_prices(&Prices::new([(model, price)]).unwrap(), now()).await.unwrap();
     account.seen().await;
     let answer = account.ask(10).await;
     assert_eq!(answer.status, 200, "{}", answer.body);

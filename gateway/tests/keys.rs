@@ -143,12 +143,12 @@ async fn a_suspended_tenant_is_told_so_and_comes_back() {
     let key = scoped(&rig, Scopes::default()).await;
     rig.answered(&key, 200).await;
     let tenant = rig.store.find_tenant("acme").await.unwrap().unwrap().id;
-    rig.store.set_state(tenant, TenantState::Suspended(now())).await.unwrap();
+    rig.store.set_state(tenant, TenantState::Suspended(now()), now()).await.unwrap();
     rig.answered(&key, 403).await;
     let answer = rig.ask_by(&key, CHAT, hello()).await;
     assert_eq!(why(&answer), because(403, "permission_denied", "tenant.suspended"));
     assert_eq!(rig.ask(1, CHAT, "", hello()).await.status, 200, "another tenant is not");
-    rig.store.set_state(tenant, TenantState::Active).await.unwrap();
+    rig.store.set_state(tenant, TenantState::Active, now()).await.unwrap();
     rig.answered(&key, 200).await;
 }
 

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use rig::{Answer, Lie, MARKER, Rig, ids};
 use serde_json::{Value, json};
-use tenant::{KeyId, Level, Limit, Limits, Mode, Models, ProjectId, Purpose, Rule, Scope, Scopes, TenantId};
+use tenant::{
+    KeyId, Level, Limit, Limits, Mode, Models, ProjectId, Purpose, Rule, Scope, Scopes, TenantId, UnixMillis,
+};
 
 const CHAT: &str = "chat/completions";
 
@@ -43,7 +45,8 @@ async fn limited(rig: &Rig, level: impl Fn(KeyId, ProjectId, TenantId) -> Level,
         .await;
     let (project, tenant) = ids.unwrap();
     let scope = Scope { level: level(key, project, tenant), models: Models::All };
-    rig.store.set_limits(&Rule { scope, limits }).await.unwrap();
+    let now = UnixMillis::from_system(std::time::SystemTime::now());
+    rig.store.set_limits(&Rule { scope, limits }, now).await.unwrap();
     // A later key is known only together with all before it.
     let (_, later) = rig
         .key(|tenant, _| Purpose::Service { tenant, project, mode: Mode::Live, scopes: Scopes::default() })

@@ -185,7 +185,7 @@ pub struct Services<'a> {
     home: &'a Home,
     address: SocketAddr,
     admin: SocketAddr,
-    _gateway: Process,
+    gateway: Process,
 }
 
 /// An engine as a service of its own.
@@ -199,23 +199,55 @@ impl<'a> Services<'a> {
     /// When it does not start.
     #[must_use]
     pub fn gateway(home: &'a Home) -> Self {
+        Self::started(home, &[], "admin:")
+    }
+
+    /// The same, with the Admin API, and with these limits.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn gateway_with_api(home: &'a Home, policy: &str) -> Self {
+        let file = home.path().join("limits-of-the-test.toml");
+        std::fs::write(&file, policy).expect("a policy");
+        let policy = file.to_str().expect("a name of text");
+        Self::started(home, &["--api", "127.0.0.1:0", "--policy", policy], "admin API:")
+    }
+
+    fn started(home: &'a Home, more: &[&str], last: &str) -> Self {
         let run = home.path().join("run");
         DirBuilder::new().recursive(true).mode(0o700).create(&run).expect("a folder for the socket");
         let key = run.join("wire.key");
         std::fs::write(&key, WIRE_KEY).expect("a wire key");
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a private wire key");
         let mut command = home.command(&["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+        command.args(more);
         command.arg("--model").arg(home.place_model());
         command.arg("--engine-socket").arg(run.join("engine.sock")).arg("--wire-key-file").arg(&key);
-        let gateway = Process::start(&mut command, READY_MAX, |line| line.starts_with("admin:"));
+        let gateway = Process::start(&mut command, READY_MAX, |line| line.starts_with(last));
         let (address, admin) = (gateway.address_after("base URL:"), gateway.address_after("admin:"));
-        Self { home, address, admin, _gateway: gateway }
+        Self { home, address, admin, gateway }
     }
 
     /// Where clients connect.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where the Admin API is, in a gateway that serves it.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn api(&self) -> SocketAddr {
+        self.gateway.address_after("admin API:")
+    }
+
+    /// All that the gateway wrote so far, on both streams.
+    #[must_use]
+    pub fn said(&self) -> String {
+        self.gateway.said()
     }
 
     /// Starts a fresh engine and waits until the gateway would answer.

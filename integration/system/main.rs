@@ -9,6 +9,7 @@
     reason = "a test crate: to fail is its work"
 )]
 
+mod admin_api;
 mod bad_input;
 mod budgets;
 mod cli;

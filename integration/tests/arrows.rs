@@ -18,11 +18,12 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate of the workspace, and the crates of ours that it may depend on.
-const ARROWS: [(&str, &[&str]); 11] = [
+const ARROWS: [(&str, &[&str]); 12] = [
     (
         "bulkhead",
         &[
             "gateway",
+            "admin",
             "engine",
             "tenant",
             "policies",
@@ -36,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
     ),
     ("integration", &[]),
     ("gateway", &["tenant", "policies", "audit", "model", "wire", "isolation"]),
+    ("admin", &["tenant"]),
     ("engine", &["isolation", "wire", "model", "kernels"]),
     ("tenant", &["policies", "isolation"]),
     ("audit", &["isolation"]),

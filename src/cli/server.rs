@@ -14,6 +14,9 @@ pub(crate) struct Listeners {
     /// Where metrics and status are read; keep it away from clients
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090")]
     pub(crate) admin: SocketAddr,
+    /// Where the Admin API is served, which manages tenants and keys; not served where this is not given
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) api: Option<SocketAddr>,
 }
 
 /// How large the engine is.

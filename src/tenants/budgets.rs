@@ -19,7 +19,7 @@ pub(crate) async fn run_budget(data: &DataDir, command: BudgetCommand) -> Result
             let name = of(&store, &tenant, &name).await?;
             let limit = amount(name.unit, &limit)?;
             let budget = name.budget(limit, warn_at.unwrap_or(Thresholds::NONE));
-            store.set_budget(&budget).await.map_err(|error| refused("set the budget", &error))?;
+            store.set_budget(&budget, now()).await.map_err(|error| refused("set the budget", &error))?;
             shown(&store, &[budget], Form::of(json)).await
         }
         BudgetCommand::Lift { name } => {
@@ -31,7 +31,7 @@ pub(crate) async fn run_budget(data: &DataDir, command: BudgetCommand) -> Result
                     "there is no such budget: `bulkhead budget list --tenant NAME` shows those there are";
                 return Err(Failure::new(Exit::Usage, why));
             }
-            store.lift_budget(&name).await.map_err(|error| refused("lift the budget", &error))?;
+            store.lift_budget(&name, now()).await.map_err(|error| refused("lift the budget", &error))?;
             present::line(&format!(
                 "the {} budget of {} per {} is lifted from {}",
                 name.kind.name(),

@@ -1,11 +1,11 @@
 //! `bulkhead limit`.
 
 use serde_json::{Value, json};
-use tenant::{Level, Limit, Limits, Models, Rule, Scope, Store, Tenant};
+use tenant::{Expect, Level, Limit, LimitsChange, Models, Rule, Scope, Store, Tenant};
 
 use super::keys::id_of;
 use super::projects::project;
-use super::{existing, open, refused};
+use super::{existing, now, open, refused};
 use crate::cli::{LimitArgs, LimitCommand, LimitScope};
 use crate::data::DataDir;
 use crate::exit::{Doing, Exit, Failure};
@@ -17,9 +17,8 @@ pub(crate) async fn run_limit(data: &DataDir, command: LimitCommand) -> Result<(
         LimitCommand::Set { scope, limits, json } => {
             let tenant = existing(&store, &scope.tenant).await?;
             let scope = named(&store, &tenant, &scope).await?;
-            let before = of(&store, &tenant, &scope).await?;
-            let rule = Rule { scope, limits: changed(before, &limits) };
-            store.set_limits(&rule).await.map_err(|error| refused("set the limits", &error))?;
+            let changed = store.change_limits(&scope, asked(&limits), Expect::Any, now()).await;
+            let rule = changed.map_err(|error| refused("set the limits", &error))?;
             shown(&[rule], Form::of(json))
         }
         LimitCommand::List { tenant, json } => {
@@ -48,19 +47,13 @@ pub(super) async fn named(store: &Store, tenant: &Tenant, scope: &LimitScope) ->
     Ok(Scope { level, models })
 }
 
-async fn of(store: &Store, tenant: &Tenant, scope: &Scope) -> Result<Limits, Failure> {
-    let rules = store.list_limits(tenant.id).await.doing(Exit::Store, "list the limits")?;
-    Ok(rules.into_iter().find(|rule| rule.scope == *scope).map_or(Limits::OPEN, |rule| rule.limits))
-}
-
-/// The limits with what was asked for in them.
-fn changed(before: Limits, asked: &LimitArgs) -> Limits {
-    Limits {
-        requests_per_minute: asked.requests_per_minute.unwrap_or(before.requests_per_minute),
-        tokens_per_minute: asked.tokens_per_minute.unwrap_or(before.tokens_per_minute),
-        at_once: asked.at_once.unwrap_or(before.at_once),
-        prompt_tokens: asked.prompt_tokens.unwrap_or(before.prompt_tokens),
-        output_tokens: asked.output_tokens.unwrap_or(before.output_tokens),
+const fn asked(limits: &LimitArgs) -> LimitsChange {
+    LimitsChange {
+        requests_per_minute: limits.requests_per_minute,
+        tokens_per_minute: limits.tokens_per_minute,
+        at_once: limits.at_once,
+        prompt_tokens: limits.prompt_tokens,
+        output_tokens: limits.output_tokens,
     }
 }
 

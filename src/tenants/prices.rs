@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tenant::{ModelName, Price, Prices};
 
 use super::money::{micro_units, units};
-use super::{open, refused};
+use super::{now, open, refused};
 use crate::cli::PriceCommand;
 use crate::data::{DataDir, read_bounded};
 use crate::exit::{Doing, Exit, Failure};
@@ -39,7 +39,7 @@ pub(crate) async fn run_price(data: &DataDir, command: PriceCommand) -> Result<(
         PriceCommand::Apply { file } => {
             let prices = read(&file)?;
             let store = open(data).await?;
-            store.set_prices(&prices).await.map_err(|error| refused("set the prices", &error))?;
+            store.set_prices(&prices, now()).await.map_err(|error| refused("set the prices", &error))?;
             present::line(&format!("{} models have a price", prices.list().count()))
         }
         PriceCommand::List { json } => {

@@ -15,6 +15,18 @@ pub enum StoreError {
     /// Another has this name already.
     #[error("another has this name already")]
     NameTaken,
+    /// It does not look as the change expects.
+    #[error("it was changed by another since")]
+    Stale,
+    /// A request of this name was done.
+    #[error("a request of this name was done before")]
+    Repeated,
+    /// No more names of requests can be remembered.
+    #[error("{allowed} requests with a name of their own are remembered already, and that is the most")]
+    TooManyAnswers {
+        /// Requests remembered at most.
+        allowed: u32,
+    },
     /// No tenant has this id.
     #[error("no tenant has the id {0}")]
     NoSuchTenant(TenantId),

@@ -3,6 +3,7 @@
 //! The public interface is:
 //! - [`Store`], which holds tenants and keys in SQLite; the gateway and the command line may have it open at
 //!   once;
+//! - [`Event`], what each change of the store leaves behind, with its [`Actor`];
 //! - [`ApiKey`], the key as its holder presents it, and [`Pepper`], without which what the store holds of it
 //!   is worth nothing;
 //! - [`Directory`], the snapshot that authenticates, follows the store and outlives its failures;
@@ -63,6 +64,7 @@ pub use level::{BadModelName, Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
 pub use pepper::{Pepper, PepperError};
+pub use policies::WindowCap;
 pub use presence::Presence;
 pub use purpose::{Mode, Purpose, Reach, Role};
 pub use rate::{
@@ -74,8 +76,11 @@ pub use scopes::{Allowed, AtMost, EndpointScope, SCOPE_ENTRIES_MAX, Scopes, TooM
 pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
-    BUDGET_MAX, BUDGETS_MAX, BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, OVERLAP_MAX, PROJECTS_MAX,
-    Project, Revision, Revoked, Rotated, SecretRecord, Store, Stored, TENANTS_MAX, Tenant, TenantId,
-    TenantState, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum,
+    ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Action, Actor, BUDGET_MAX,
+    BUDGETS_MAX, BUSY_MAX, Before, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId,
+    Expect, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, LIST_PAGE_MAX, LimitsChange, ONCE_NAME_CHARS_MAX,
+    OVERLAP_MAX, Once, PROJECTS_MAX, Project, Revision, Revoked, Rotated, SecretRecord, ShareChange, Store,
+    Stored, TENANTS_MAX, Tenant, TenantChange, TenantId, TenantState, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT,
+    UsageBy, UsageOf, UsageParts, UsageSum, Version,
 };
 pub use time::{MonoNanos, UnixMillis};

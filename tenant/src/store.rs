@@ -9,11 +9,15 @@ pub(crate) mod budgets;
 mod change;
 mod delta;
 mod dialect;
+pub(crate) mod events;
 mod keys;
 pub(crate) mod limits;
+mod once;
 mod open;
+mod pages;
 pub(crate) mod prices;
 mod projects;
+mod public;
 pub(crate) mod row;
 mod tenants;
 mod usage;
@@ -38,12 +42,18 @@ use dialect::Dialect;
 pub(crate) use budgets::BudgetEntry;
 pub use budgets::{BUDGET_MAX, BUDGETS_MAX};
 pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
+pub use events::{Action, Actor, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId};
 pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};
-pub use limits::LIMITS_MAX;
+pub use limits::{LIMITS_MAX, LimitsChange};
+pub use once::{
+    ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Before, ONCE_NAME_CHARS_MAX, Once,
+};
+pub use pages::LIST_PAGE_MAX;
 pub(crate) use prices::PriceEntry;
 pub use projects::Project;
+pub use public::{Expect, Version};
 pub use row::{Revision, TenantId};
-pub use tenants::{Tenant, TenantState};
+pub use tenants::{ShareChange, Tenant, TenantChange, TenantState};
 pub use usage::{Stored, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum};
 
 /// How long a writer waits for another process to finish its own.
@@ -67,6 +77,10 @@ pub struct Store {
     pepper: Arc<Pepper>,
     random: SystemRandom,
     room: Room,
+    /// Who changes it through this handle.
+    actor: Actor,
+    /// The request that the next change is made for, if it has a name.
+    once: Option<Arc<Once>>,
 }
 
 /// How many of each the store may hold.
@@ -77,6 +91,8 @@ struct Room {
     keys: u32,
     limits: u32,
     budgets: u32,
+    event_changes: u32,
+    answers_per_account: u32,
 }
 
 impl Store {
@@ -119,9 +135,12 @@ impl Store {
             keys: KEYS_MAX,
             limits: LIMITS_MAX,
             budgets: BUDGETS_MAX,
+            event_changes: EVENT_CHANGES_KEPT,
+            answers_per_account: ANSWERS_PER_ACCOUNT_MAX,
         };
         let (pepper, random, is_ready) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
-        Self { pool, dialect, address, is_ready, pepper, random, room }
+        let (actor, once) = (Actor::CommandLine, None);
+        Self { pool, dialect, address, is_ready, pepper, random, room, actor, once }
     }
 
     /// Brings the schema up to date and looks whether the pepper is the right one, if that is not done.
@@ -153,7 +172,9 @@ impl Store {
     }
 
     async fn change(&self) -> Result<Change, StoreError> {
-        Change::begin(&self.pool, self.dialect).await
+        let mut change = Change::begin(&self.pool, self.dialect).await?;
+        self.claim_name(&mut change).await?;
+        Ok(change)
     }
 }
 

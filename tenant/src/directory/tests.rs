@@ -163,7 +163,7 @@ async fn keys_of_a_suspended_tenant_do_not_work(bench: Bench) {
     let (_, auditor) = door.key(KeySpec { purpose: Purpose::Auditor { tenant }, ..door.spec().await }).await;
     let operator = Purpose::Person { reach: Reach::Installation, role: Role::Owner };
     let (_, operator) = door.key(KeySpec { purpose: operator, ..door.spec().await }).await;
-    door.bench.store.set_state(tenant, TenantState::Suspended(at(NOW))).await.unwrap();
+    door.bench.store.set_state(tenant, TenantState::Suspended(at(NOW)), at(NOW)).await.unwrap();
     door.refresh().await;
     for key in [&service, &person, &auditor] {
         assert_eq!(door.asks(key, 0), Err(NotAuthenticated::Suspended));
@@ -171,7 +171,7 @@ async fn keys_of_a_suspended_tenant_do_not_work(bench: Bench) {
     assert!(door.asks(&operator, 0).is_ok());
     let wrong = format!("{}{}", &service[..21], &operator[22..]);
     door.refuses(&resummed(&wrong));
-    door.bench.store.set_state(tenant, TenantState::Active).await.unwrap();
+    door.bench.store.set_state(tenant, TenantState::Active, at(NOW)).await.unwrap();
     door.refresh().await;
     assert!(door.asks(&service, 0).is_ok());
 }
@@ -255,7 +255,7 @@ async fn what_runs_of_a_key_is_cut_when_it_is_revoked(bench: Bench) {
     assert_eq!(door.directory.present.keys(), [kept.id]);
     let lag = door.directory.revocation_lag();
     assert_eq!(lag.within[8], (None, 1), "one revocation was counted");
-    door.bench.store.set_state(door.tenant.id, TenantState::Suspended(at(NOW))).await.unwrap();
+    door.bench.store.set_state(door.tenant.id, TenantState::Suspended(at(NOW)), at(NOW)).await.unwrap();
     door.refresh().await;
     runs[1].cut().await;
     drop(runs);

@@ -1,12 +1,14 @@
 //! Budgets of keys, projects and tenants.
 
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 
 use crate::error::StoreError;
 use crate::ledger::{Budget, BudgetKind, BudgetName, Period, Thresholds, Unit};
+use crate::store::events::{Action, Told};
 use crate::store::limits::{model, scope, subject, tenant_of};
 use crate::store::{Store, TenantId, room_for_one_more, row};
+use crate::time::UnixMillis;
 
 /// Budgets that a store may hold, those that were lifted included.
 pub const BUDGETS_MAX: u32 = 1_000_000;
@@ -34,61 +36,49 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchKey`], [`StoreError::NoSuchProject`], [`StoreError::NoSuchTenant`]; [`StoreError::NoLimits`] for an
     /// operator's key, which asks no models; [`StoreError::BudgetTooHigh`] above [`BUDGET_MAX`]; [`StoreError::Full`].
-    pub async fn set_budget(&self, budget: &Budget) -> Result<(), StoreError> {
-        let amount = i64::try_from(budget.limit)
-            .map_err(|_| StoreError::BudgetTooHigh { asked: budget.limit, allowed: BUDGET_MAX })?;
-        self.write_budget(&budget.name(), Some(amount), &stored(budget.thresholds)).await
+    pub async fn set_budget(&self, budget: &Budget, now: UnixMillis) -> Result<(), StoreError> {
+        if budget.limit > BUDGET_MAX {
+            return Err(StoreError::BudgetTooHigh { asked: budget.limit, allowed: BUDGET_MAX });
+        }
+        self.change_budget(budget.name(), Some(budget), now).await
     }
 
     /// Lifts a budget; what it counted is kept, and counts again if it is set again within the period.
     ///
     /// # Errors
     /// As [`Store::set_budget`].
-    pub async fn lift_budget(&self, name: &BudgetName) -> Result<(), StoreError> {
-        self.write_budget(name, None, "").await
+    pub async fn lift_budget(&self, name: &BudgetName, now: UnixMillis) -> Result<(), StoreError> {
+        self.change_budget(name.clone(), None, now).await
     }
 
-    async fn write_budget(
+    async fn change_budget(
         &self,
-        name: &BudgetName,
-        amount: Option<i64>,
-        thresholds: &str,
+        name: BudgetName,
+        budget: Option<&Budget>,
+        now: UnixMillis,
     ) -> Result<(), StoreError> {
-        let BudgetName { level, models, unit, period, kind } = name;
         let mut change = self.change().await?;
-        let tenant = tenant_of(&mut change, *level).await?;
-        let others = sqlx::query_scalar(
-            "SELECT count(*) FROM budgets
-             WHERE NOT (level = $1 AND subject = $2 AND model = $3 AND unit = $4 AND period = $5 AND kind = $6)",
-        )
-        .bind(level.name())
-        .bind(subject(*level))
-        .bind(model(models).to_owned())
-        .bind(unit.name())
-        .bind(period.name())
-        .bind(kind.name())
-        .fetch_one(change.on())
-        .await?;
-        room_for_one_more(others, self.room.budgets)?;
+        let tenant = tenant_of(change.on(), name.level).await?;
+        let before = held(change.on(), &name).await?;
+        if before.is_none() {
+            // The rows of budgets that were lifted are counted too: they are kept.
+            let all = sqlx::query_scalar("SELECT count(*) FROM budgets").fetch_one(change.on()).await?;
+            room_for_one_more(all, self.room.budgets)?;
+        }
         let revision = change.revision();
-        sqlx::query(
-            "INSERT INTO budgets (level, subject, model, unit, period, kind, tenant, amount, thresholds, revision)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-             ON CONFLICT (level, subject, model, unit, period, kind)
-             DO UPDATE SET amount = excluded.amount, thresholds = excluded.thresholds, revision = excluded.revision",
-        )
-        .bind(level.name())
-        .bind(subject(*level))
-        .bind(model(models).to_owned())
-        .bind(unit.name())
-        .bind(period.name())
-        .bind(kind.name())
-        .bind(tenant.bytes().as_slice())
-        .bind(amount)
-        .bind(thresholds.to_owned())
-        .bind(revision)
-        .execute(change.on())
-        .await?;
+        write(change.on(), tenant, (&name, budget), revision).await?;
+        let before = before.and_then(|entry| match entry {
+            BudgetEntry::Set(budget) => Some(budget.public()),
+            BudgetEntry::Lifted(_) => None,
+        });
+        let told = Told {
+            action: Action::BudgetChange,
+            subject: subject(name.level),
+            tenant: Some(tenant),
+            before,
+            after: budget.map(Budget::public),
+        };
+        self.tell(&mut change, now, told).await?;
         change.commit().await
     }
 
@@ -110,6 +100,52 @@ impl Store {
         };
         Ok(entries.into_iter().filter_map(set).collect())
     }
+}
+
+/// The budget of this name, or that it was lifted; none where there never was one.
+async fn held(on: &mut AnyConnection, name: &BudgetName) -> Result<Option<BudgetEntry>, StoreError> {
+    let BudgetName { level, models, unit, period, kind } = name;
+    let row = sqlx::query(select!(
+        "WHERE level = $1 AND subject = $2 AND model = $3 AND unit = $4 AND period = $5 AND kind = $6"
+    ))
+    .bind(level.name())
+    .bind(subject(*level))
+    .bind(model(models).to_owned())
+    .bind(unit.name())
+    .bind(period.name())
+    .bind(kind.name())
+    .fetch_optional(on)
+    .await?;
+    row.as_ref().map(read).transpose()
+}
+
+async fn write(
+    on: &mut AnyConnection,
+    tenant: TenantId,
+    (name, budget): (&BudgetName, Option<&Budget>),
+    revision: i64,
+) -> Result<(), StoreError> {
+    let BudgetName { level, models, unit, period, kind } = name;
+    sqlx::query(
+        "INSERT INTO budgets (level, subject, model, unit, period, kind, tenant, amount, thresholds, revision)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         ON CONFLICT (level, subject, model, unit, period, kind)
+         DO UPDATE SET amount = excluded.amount, thresholds = excluded.thresholds, revision = excluded.revision",
+    )
+    .bind(level.name())
+    .bind(subject(*level))
+    .bind(model(models).to_owned())
+    .bind(unit.name())
+    .bind(period.name())
+    .bind(kind.name())
+    .bind(tenant.bytes().as_slice())
+    // At most `BUDGET_MAX`, as was looked at before.
+    .bind(budget.map(|budget| i64::try_from(budget.limit).unwrap_or(i64::MAX)))
+    .bind(budget.map_or_else(String::new, |budget| stored(budget.thresholds)))
+    .bind(revision)
+    .execute(on)
+    .await?;
+    Ok(())
 }
 
 pub(super) fn read(row: &AnyRow) -> Result<BudgetEntry, StoreError> {

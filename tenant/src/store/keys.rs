@@ -14,22 +14,32 @@ use crate::name::Name;
 use crate::purpose::Purpose;
 use crate::secret::Secret;
 use crate::store::change::Change;
-use crate::store::{Store, projects, room_for_one_more, row};
+use crate::store::events::{Action, Told};
+use crate::store::{Expect, Store, projects, room_for_one_more, row};
 use crate::time::UnixMillis;
 
 /// How long an old secret may work beside a new one.
 pub const OVERLAP_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 
 /// What a key is, with each of its secrets; the text after it says which keys.
-macro_rules! select {
-    ($which:literal) => {
+macro_rules! select_in_order {
+    ($which:literal, $order:literal) => {
         concat!(
             "SELECT k.id, k.kind, k.tenant, k.project, k.role, k.scopes, k.window_cap, k.concurrency, k.expires_ms,
                     k.name, k.created_ms, k.revoked_ms, s.serial, s.created_ms, s.ends_ms, s.used_ms
              FROM api_keys k JOIN secrets s ON s.key = k.id ",
             $which,
-            " ORDER BY k.created_ms, k.id, s.serial"
+            " ORDER BY ",
+            $order
         )
+    };
+}
+pub(super) use select_in_order;
+
+/// The oldest first.
+macro_rules! select {
+    ($which:literal) => {
+        select_in_order!($which, "k.created_ms, k.id, s.serial")
     };
 }
 
@@ -95,6 +105,8 @@ pub struct Rotated {
     pub key: Secret<String>,
     /// When the secret before it stops working.
     pub old_ends: UnixMillis,
+    /// The key, as it is from now on.
+    pub record: KeyRecord,
 }
 
 impl KeyRecord {
@@ -124,7 +136,7 @@ impl SecretRecord {
 }
 
 /// Joins the rows of each key, which follow one another.
-fn gather(rows: &[AnyRow]) -> Result<Vec<KeyRecord>, StoreError> {
+pub(super) fn gather(rows: &[AnyRow]) -> Result<Vec<KeyRecord>, StoreError> {
     let mut keys: Vec<KeyRecord> = Vec::new();
     for row in rows {
         let (key, secret) = (KeyRecord::read(row)?, SecretRecord::read(row)?);
@@ -155,11 +167,12 @@ impl Store {
         room_for_one_more(held, self.room.keys)?;
         insert(&mut change, key.id(), &spec, now).await?;
         self.insert_secret(&mut change, &key, 1, now).await?;
-        change.commit().await?;
         let KeySpec { name, purpose, limits, expires } = spec;
         let secrets = vec![SecretRecord { serial: 1, created: now, ends: Expiry::Never, used: None }];
         let id = key.id();
         let record = KeyRecord { id, name, purpose, limits, expires, created: now, revoked: None, secrets };
+        self.tell(&mut change, now, told(Action::KeyCreate, None, &record)).await?;
+        change.commit().await?;
         Ok((record, key.reveal()))
     }
 
@@ -186,7 +199,8 @@ impl Store {
     /// [`StoreError::NoSuchKey`].
     pub async fn revoke_key(&self, id: KeyId, now: UnixMillis) -> Result<Revoked, StoreError> {
         let mut change = self.change().await?;
-        if let Some(at) = revoked(&mut change, id).await? {
+        let before = found(&mut change, id).await?;
+        if let Some(at) = before.revoked {
             return Ok(Revoked::Before(at));
         }
         let revision = change.revision();
@@ -196,6 +210,8 @@ impl Store {
             .bind(id.as_str())
             .execute(change.on())
             .await?;
+        let after = KeyRecord { revoked: Some(now), ..before.clone() };
+        self.tell(&mut change, now, told(Action::KeyRevoke, Some(&before), &after)).await?;
         change.commit().await?;
         Ok(Revoked::Now)
     }
@@ -212,23 +228,37 @@ impl Store {
         overlap: Duration,
         now: UnixMillis,
     ) -> Result<Rotated, StoreError> {
+        self.rotate_key_if(id, overlap, Expect::Any, now).await
+    }
+
+    /// The same, if the key looks as it is expected to.
+    ///
+    /// # Errors
+    /// As [`Store::rotate_key`]; [`StoreError::Stale`].
+    pub async fn rotate_key_if(
+        &self,
+        id: KeyId,
+        overlap: Duration,
+        expect: Expect,
+        now: UnixMillis,
+    ) -> Result<Rotated, StoreError> {
         if overlap > OVERLAP_MAX {
             return Err(StoreError::OverlapTooLong { asked: overlap, allowed: OVERLAP_MAX });
         }
         let old_ends = now.after(overlap);
         let mut change = self.change().await?;
-        let rows = sqlx::query(select!("WHERE k.id = $1")).bind(id.as_str()).fetch_all(change.on()).await?;
-        let record = gather(&rows)?.pop().ok_or(StoreError::NoSuchKey(id))?;
+        let record = found(&mut change, id).await?;
+        expect.check(record.version())?;
         if record.revoked.is_some() || record.expires.has_passed(now) {
             return Err(StoreError::KeyEnded(id));
         }
-        let newest =
-            record.secrets.last().ok_or(StoreError::Damaged { table: "secrets", column: "key" })?.serial;
+        let newest = *record.secrets.last().ok_or(row::damaged("secrets", "key"))?;
+        let serial = newest.serial.saturating_add(1);
         let key =
             ApiKey::another(record.purpose.kind(), id, &self.random).map_err(|_| StoreError::NoRandomness)?;
         sqlx::query("DELETE FROM secrets WHERE key = $1 AND serial < $2")
             .bind(id.as_str())
-            .bind(i64::from(newest))
+            .bind(i64::from(newest.serial))
             .execute(change.on())
             .await?;
         sqlx::query("UPDATE secrets SET ends_ms = $1 WHERE key = $2")
@@ -236,15 +266,21 @@ impl Store {
             .bind(id.as_str())
             .execute(change.on())
             .await?;
-        self.insert_secret(&mut change, &key, newest.saturating_add(1), now).await?;
+        self.insert_secret(&mut change, &key, serial, now).await?;
         let revision = change.revision();
         sqlx::query("UPDATE api_keys SET revision = $1 WHERE id = $2")
             .bind(revision)
             .bind(id.as_str())
             .execute(change.on())
             .await?;
+        let secrets = vec![
+            SecretRecord { ends: Expiry::At(old_ends), ..newest },
+            SecretRecord { serial, created: now, ends: Expiry::Never, used: None },
+        ];
+        let after = KeyRecord { secrets, ..record.clone() };
+        self.tell(&mut change, now, told(Action::KeyRotate, Some(&record), &after)).await?;
         change.commit().await?;
-        Ok(Rotated { key: key.reveal(), old_ends })
+        Ok(Rotated { key: key.reveal(), old_ends, record: after })
     }
 
     async fn insert_secret(
@@ -267,12 +303,20 @@ impl Store {
     }
 }
 
-async fn revoked(change: &mut Change, id: KeyId) -> Result<Option<UnixMillis>, StoreError> {
-    let before: Option<Option<i64>> = sqlx::query_scalar("SELECT revoked_ms FROM api_keys WHERE id = $1")
-        .bind(id.as_str())
-        .fetch_optional(change.on())
-        .await?;
-    row::maybe_millis(before.ok_or(StoreError::NoSuchKey(id))?, "api_keys", "revoked_ms")
+async fn found(change: &mut Change, id: KeyId) -> Result<KeyRecord, StoreError> {
+    let rows = sqlx::query(select!("WHERE k.id = $1")).bind(id.as_str()).fetch_all(change.on()).await?;
+    gather(&rows)?.pop().ok_or(StoreError::NoSuchKey(id))
+}
+
+/// What a change of a key tells.
+fn told(action: Action, before: Option<&KeyRecord>, after: &KeyRecord) -> Told {
+    Told {
+        action,
+        subject: after.id.to_string(),
+        tenant: after.purpose.tenant(),
+        before: before.map(KeyRecord::public),
+        after: Some(after.public()),
+    }
 }
 
 async fn insert(change: &mut Change, id: KeyId, spec: &KeySpec, now: UnixMillis) -> Result<(), StoreError> {

@@ -2,14 +2,15 @@
 
 use core::num::NonZeroU32;
 
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 
 use crate::error::StoreError;
 use crate::level::{Level, ModelName, Models, ProjectId};
 use crate::rate::{Limit, Limits, Rule, Scope};
-use crate::store::change::Change;
-use crate::store::{Store, TenantId, room_for_one_more, row};
+use crate::store::events::{Action, Told};
+use crate::store::{Expect, Store, TenantId, room_for_one_more, row};
+use crate::time::UnixMillis;
 
 /// Limits that a store may hold, those that were lifted included.
 pub const LIMITS_MAX: u32 = 1_000_000;
@@ -32,10 +33,34 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchKey`], [`StoreError::NoSuchProject`], [`StoreError::NoSuchTenant`]; [`StoreError::NoLimits`] for an
     /// operator's key, which asks no models; [`StoreError::Full`].
-    pub async fn set_limits(&self, rule: &Rule) -> Result<(), StoreError> {
-        let Rule { scope, limits } = rule;
+    pub async fn set_limits(&self, rule: &Rule, now: UnixMillis) -> Result<(), StoreError> {
+        let Limits { requests_per_minute, tokens_per_minute, at_once, prompt_tokens, output_tokens } =
+            rule.limits;
+        let all = LimitsChange {
+            requests_per_minute: Some(requests_per_minute),
+            tokens_per_minute: Some(tokens_per_minute),
+            at_once: Some(at_once),
+            prompt_tokens: Some(prompt_tokens),
+            output_tokens: Some(output_tokens),
+        };
+        self.change_limits(&rule.scope, all, Expect::Any, now).await.map(|_| ())
+    }
+
+    /// Changes what is asked of a scope's limits, and nothing else; returns how they are then.
+    ///
+    /// # Errors
+    /// As [`Store::set_limits`]; [`StoreError::Stale`].
+    pub async fn change_limits(
+        &self,
+        scope: &Scope,
+        asked: LimitsChange,
+        expect: Expect,
+        now: UnixMillis,
+    ) -> Result<Rule, StoreError> {
         let mut change = self.change().await?;
-        let tenant = tenant_of(&mut change, scope.level).await?;
+        let tenant = tenant_of(change.on(), scope.level).await?;
+        let before = held(change.on(), scope).await?;
+        expect.check(before.version())?;
         let others = sqlx::query_scalar(
             "SELECT count(*) FROM limits WHERE NOT (level = $1 AND subject = $2 AND model = $3)",
         )
@@ -45,28 +70,29 @@ impl Store {
         .fetch_one(change.on())
         .await?;
         room_for_one_more(others, self.room.limits)?;
+        let after = Rule { limits: asked.applied(before.limits), ..before.clone() };
         let revision = change.revision();
-        sqlx::query(
-            "INSERT INTO limits (level, subject, model, tenant, requests_per_minute, tokens_per_minute, at_once, prompt_tokens,
-                                 output_tokens, revision)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-             ON CONFLICT (level, subject, model) DO UPDATE SET requests_per_minute = excluded.requests_per_minute,
-                tokens_per_minute = excluded.tokens_per_minute, at_once = excluded.at_once,
-                prompt_tokens = excluded.prompt_tokens, output_tokens = excluded.output_tokens, revision = excluded.revision",
-        )
-        .bind(scope.level.name())
-        .bind(subject(scope.level))
-        .bind(model(&scope.models).to_owned())
-        .bind(tenant.bytes().as_slice())
-        .bind(stored(limits.requests_per_minute))
-        .bind(stored(limits.tokens_per_minute))
-        .bind(stored(limits.at_once))
-        .bind(stored(limits.prompt_tokens))
-        .bind(stored(limits.output_tokens))
-        .bind(revision)
-        .execute(change.on())
-        .await?;
-        change.commit().await
+        write(change.on(), tenant, &after, revision).await?;
+        let told = Told {
+            action: Action::LimitChange,
+            subject: subject(scope.level),
+            tenant: Some(tenant),
+            before: Some(before.public()),
+            after: Some(after.public()),
+        };
+        self.tell(&mut change, now, told).await?;
+        change.commit().await?;
+        Ok(after)
+    }
+
+    /// The limits of a scope, all open where none were set, and whose they are.
+    ///
+    /// # Errors
+    /// As [`Store::set_limits`], where there is nothing that the scope could bind.
+    pub async fn limits_of(&self, scope: &Scope) -> Result<(TenantId, Rule), StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        let tenant = tenant_of(&mut connection, scope.level).await?;
+        Ok((tenant, held(&mut connection, scope).await?))
     }
 
     /// The limits of a tenant, its projects and its keys, but for those that were lifted.
@@ -83,25 +109,92 @@ impl Store {
     }
 }
 
+/// What is to be changed of a scope's limits; the default is nothing.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LimitsChange {
+    /// Of [`Limits::requests_per_minute`].
+    pub requests_per_minute: Option<Limit>,
+    /// Of [`Limits::tokens_per_minute`].
+    pub tokens_per_minute: Option<Limit>,
+    /// Of [`Limits::at_once`].
+    pub at_once: Option<Limit>,
+    /// Of [`Limits::prompt_tokens`].
+    pub prompt_tokens: Option<Limit>,
+    /// Of [`Limits::output_tokens`].
+    pub output_tokens: Option<Limit>,
+}
+
+impl LimitsChange {
+    fn applied(self, before: Limits) -> Limits {
+        Limits {
+            requests_per_minute: self.requests_per_minute.unwrap_or(before.requests_per_minute),
+            tokens_per_minute: self.tokens_per_minute.unwrap_or(before.tokens_per_minute),
+            at_once: self.at_once.unwrap_or(before.at_once),
+            prompt_tokens: self.prompt_tokens.unwrap_or(before.prompt_tokens),
+            output_tokens: self.output_tokens.unwrap_or(before.output_tokens),
+        }
+    }
+}
+
+async fn held(on: &mut AnyConnection, scope: &Scope) -> Result<Rule, StoreError> {
+    let row = sqlx::query(select!("WHERE level = $1 AND subject = $2 AND model = $3"))
+        .bind(scope.level.name())
+        .bind(subject(scope.level))
+        .bind(model(&scope.models).to_owned())
+        .fetch_optional(on)
+        .await?;
+    let none = Rule { scope: scope.clone(), limits: Limits::OPEN };
+    row.as_ref().map_or(Ok(none), read)
+}
+
+async fn write(
+    on: &mut AnyConnection,
+    tenant: TenantId,
+    Rule { scope, limits }: &Rule,
+    revision: i64,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO limits (level, subject, model, tenant, requests_per_minute, tokens_per_minute, at_once, prompt_tokens,
+                             output_tokens, revision)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+         ON CONFLICT (level, subject, model) DO UPDATE SET requests_per_minute = excluded.requests_per_minute,
+            tokens_per_minute = excluded.tokens_per_minute, at_once = excluded.at_once,
+            prompt_tokens = excluded.prompt_tokens, output_tokens = excluded.output_tokens, revision = excluded.revision",
+    )
+    .bind(scope.level.name())
+    .bind(subject(scope.level))
+    .bind(model(&scope.models).to_owned())
+    .bind(tenant.bytes().as_slice())
+    .bind(stored(limits.requests_per_minute))
+    .bind(stored(limits.tokens_per_minute))
+    .bind(stored(limits.at_once))
+    .bind(stored(limits.prompt_tokens))
+    .bind(stored(limits.output_tokens))
+    .bind(revision)
+    .execute(on)
+    .await?;
+    Ok(())
+}
+
 /// Whose key or project it is.
-pub(super) async fn tenant_of(change: &mut Change, level: Level) -> Result<TenantId, StoreError> {
+pub(super) async fn tenant_of(on: &mut AnyConnection, level: Level) -> Result<TenantId, StoreError> {
     let found: Option<Option<Vec<u8>>> = match level {
         Level::Key(id) => {
             sqlx::query_scalar("SELECT tenant FROM api_keys WHERE id = $1")
                 .bind(id.as_str().to_owned())
-                .fetch_optional(change.on())
+                .fetch_optional(&mut *on)
                 .await?
         }
         Level::Project(id) => {
             sqlx::query_scalar("SELECT tenant FROM projects WHERE id = $1")
                 .bind(id.bytes().to_vec())
-                .fetch_optional(change.on())
+                .fetch_optional(&mut *on)
                 .await?
         }
         Level::Tenant(id) => {
             sqlx::query_scalar("SELECT id FROM tenants WHERE id = $1")
                 .bind(id.bytes().to_vec())
-                .fetch_optional(change.on())
+                .fetch_optional(&mut *on)
                 .await?
         }
     };

@@ -116,6 +116,7 @@ pub(super) fn migrations(dialect: Dialect) -> Migrator {
         ("shares", include_str!("../../migrations/0002_shares.sql")),
         ("projects and secrets", include_str!("../../migrations/0003_projects_and_secrets.sql")),
         ("limits", include_str!("../../migrations/0004_limits.sql")),
+        ("events and answers", include_str!("../../migrations/0006_events_and_answers.sql")),
         ("budgets", include_str!("../../migrations/0007_budgets.sql")),
     ];
     let migration = |(version, (name, sql)): (i64, (&'static str, &'static str))| {

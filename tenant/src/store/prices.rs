@@ -1,12 +1,14 @@
 //! What the tokens of each model cost.
 
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 
 use crate::error::StoreError;
 use crate::ledger::{Price, Prices};
 use crate::level::ModelName;
+use crate::store::events::{Action, Told};
 use crate::store::{Store, row};
+use crate::time::UnixMillis;
 
 /// What [`read`] reads.
 macro_rules! select {
@@ -25,8 +27,9 @@ impl Store {
     ///
     /// # Errors
     /// As the database reports.
-    pub async fn set_prices(&self, prices: &Prices) -> Result<(), StoreError> {
+    pub async fn set_prices(&self, prices: &Prices, now: UnixMillis) -> Result<(), StoreError> {
         let mut change = self.change().await?;
+        let before = held(change.on()).await?;
         let revision = change.revision();
         sqlx::query(
             "UPDATE prices SET prompt = NULL, cached = NULL, completion = NULL, revision = $1 WHERE prompt IS NOT NULL",
@@ -51,6 +54,14 @@ impl Store {
             .execute(change.on())
             .await?;
         }
+        let told = Told {
+            action: Action::PriceChange,
+            subject: "prices".to_owned(),
+            tenant: None,
+            before: Some(before.public()),
+            after: Some(prices.public()),
+        };
+        self.tell(&mut change, now, told).await?;
         change.commit().await
     }
 
@@ -59,11 +70,15 @@ impl Store {
     /// # Errors
     /// As the database reports.
     pub async fn prices(&self) -> Result<Prices, StoreError> {
-        let rows = sqlx::query(select!("WHERE prompt IS NOT NULL")).fetch_all(&self.pool).await?;
-        let entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let priced = entries.into_iter().filter_map(|(model, price)| Some((model, price?)));
-        Prices::new(priced).map_err(|_| row::damaged("prices", "model"))
+        held(&mut *self.pool.acquire().await?).await
     }
+}
+
+async fn held(on: &mut AnyConnection) -> Result<Prices, StoreError> {
+    let rows = sqlx::query(select!("WHERE prompt IS NOT NULL")).fetch_all(on).await?;
+    let entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let priced = entries.into_iter().filter_map(|(model, price)| Some((model, price?)));
+    Prices::new(priced).map_err(|_| row::damaged("prices", "model"))
 }
 
 pub(super) fn read(row: &AnyRow) -> Result<PriceEntry, StoreError> {

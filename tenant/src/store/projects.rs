@@ -7,6 +7,7 @@ use crate::error::StoreError;
 use crate::level::ProjectId;
 use crate::name::Name;
 use crate::store::change::Change;
+use crate::store::events::{Action, Told};
 use crate::store::{Store, TenantId, new_id, room_for_one_more, row};
 use crate::time::UnixMillis;
 
@@ -27,7 +28,7 @@ impl Project {
     /// What the project that a tenant begins with is called.
     pub const DEFAULT: &'static str = "default";
 
-    fn read(row: &AnyRow) -> Result<Self, StoreError> {
+    pub(super) fn read(row: &AnyRow) -> Result<Self, StoreError> {
         Ok(Self {
             id: row::project_id(row.try_get(0)?, "projects", "id")?,
             tenant: row::tenant_id(row.try_get(1)?, "projects", "tenant")?,
@@ -100,8 +101,25 @@ impl Store {
     ) -> Result<Project, StoreError> {
         let mut change = self.change().await?;
         let project = insert(&mut change, self.room.projects, tenant, name, now).await?;
+        self.tell_project(&mut change, &project).await?;
         change.commit().await?;
         Ok(project)
+    }
+
+    /// Says that a project was made.
+    pub(super) async fn tell_project(
+        &self,
+        change: &mut Change,
+        project: &Project,
+    ) -> Result<(), StoreError> {
+        let told = Told {
+            action: Action::ProjectCreate,
+            subject: project.id.to_string(),
+            tenant: Some(project.tenant),
+            before: None,
+            after: Some(project.public()),
+        };
+        self.tell(change, project.created, told).await
     }
 
     /// A tenant's projects, the oldest first.

@@ -38,7 +38,7 @@ async fn bench() -> (Bench, Vec<String>) {
     let limits = Limits { at_once: Limit::AtMost(NonZeroU32::new(3).unwrap()), ..Limits::OPEN };
     for models in [Models::All, Models::One(ModelName::new("a").unwrap())] {
         let scope = Scope { level: Level::Project(project), models };
-        bench.store.set_limits(&Rule { scope, limits }).await.unwrap();
+        bench.store.set_limits(&Rule { scope, limits }, at(NOW)).await.unwrap();
     }
     let (revoked, _) = bench.key(tenant).await;
     bench.store.revoke_key(revoked.id, at(NOW)).await.unwrap();
@@ -150,7 +150,7 @@ async fn a_revoked_key_is_out_of_the_copy_at_once() {
     let (_, other) = bench.key(tenant).await;
     until("the directory", || directory.authenticate(other.expose(), at(NOW)).is_ok()).await;
     assert!(!works_in_copy(other.expose()), "it is not time for another copy");
-    bench.store.set_state(tenant, TenantState::Suspended(at(NOW))).await.unwrap();
+    bench.store.set_state(tenant, TenantState::Suspended(at(NOW)), at(NOW)).await.unwrap();
     until("the suspension", || {
         let copy = Directory::recall(&bench.store, &copy, DAY).unwrap();
         matches!(copy.authenticate(other.expose(), at(NOW)), Err(crate::NotAuthenticated::Suspended))

@@ -151,7 +151,7 @@ async fn what_is_not_there_is_said_to_be_not_there(bench: Bench) {
     assert!(matches!(bench.store.revoke_key(unknown, at(NOW)).await, Err(StoreError::NoSuchKey(_))));
     let rotated = bench.store.rotate_key(unknown, Duration::ZERO, at(NOW)).await;
     assert!(matches!(rotated.err(), Some(StoreError::NoSuchKey(_))));
-    let refused = bench.store.set_state(nobody, TenantState::Active).await;
+    let refused = bench.store.set_state(nobody, TenantState::Active, at(NOW)).await;
     assert!(matches!(refused, Err(StoreError::NoSuchTenant(_))));
 }
 
@@ -224,15 +224,15 @@ async fn a_tenant_is_suspended_and_taken_back(bench: Bench) {
     let state = async || bench.store.find_tenant("Acme").await.unwrap().unwrap().state;
     assert_eq!(state().await, TenantState::Active);
     for later in [0, 5] {
-        bench.store.set_state(tenant, TenantState::Suspended(at(NOW + later))).await.unwrap();
+        bench.store.set_state(tenant, TenantState::Suspended(at(NOW + later)), at(NOW)).await.unwrap();
         assert_eq!(state().await, TenantState::Suspended(at(NOW)), "the first moment stays");
     }
-    bench.store.set_state(tenant, TenantState::Active).await.unwrap();
+    bench.store.set_state(tenant, TenantState::Active, at(NOW)).await.unwrap();
     assert_eq!(state().await, TenantState::Active);
 }
 
 async fn the_store_holds_as_many_as_it_may_and_no_more(mut bench: Bench) {
-    bench.store.room = Room { tenants: 2, projects: 3, keys: 2, limits: 2, budgets: 2 };
+    bench.store.room = Room { tenants: 2, projects: 3, keys: 2, limits: 2, ..bench.store.room };
     let tenant = bench.tenant("a").await.id;
     bench.tenant("b").await;
     let full = |error| matches!(error, Some(StoreError::Full { limit: 2 }));
@@ -267,9 +267,9 @@ async fn each_change_is_one_revision_and_says_what_it_touched(bench: Bench) {
     moved("a rotation", 0, 1).await;
     bench.store.revoke_key(one.id, at(NOW)).await.unwrap();
     moved("a revocation", 0, 1).await;
-    bench.store.set_state(tenant, TenantState::Suspended(at(NOW))).await.unwrap();
+    bench.store.set_state(tenant, TenantState::Suspended(at(NOW)), at(NOW)).await.unwrap();
     moved("a suspension", 1, 0).await;
-    bench.store.set_share(tenant, MemoryShare::default()).await.unwrap();
+    bench.store.set_share(tenant, MemoryShare::default(), at(NOW)).await.unwrap();
     moved("a share", 1, 0).await;
     bench.store.create_project(tenant, name("x"), at(NOW)).await.unwrap();
     moved("a project", 0, 0).await;
@@ -381,7 +381,7 @@ async fn shares_are_kept_changed_and_followed(bench: Bench) {
         MemoryShare { floor: 1024, cap, weight: weight(3) },
         MemoryShare { floor: 0, cap: MemoryCap::Pool, weight: weight(WEIGHT_MAX) },
     ] {
-        bench.store.set_share(acme.id, share).await.unwrap();
+        bench.store.set_share(acme.id, share, at(NOW)).await.unwrap();
         assert_eq!(bench.store.find_tenant("acme").await.unwrap().unwrap().share, share);
         directory.refresh(&bench.store).await.unwrap();
         assert_eq!(*directory.shares(), [TenantShare { tag: acme.tag, share }], "within one look");
@@ -389,11 +389,11 @@ async fn shares_are_kept_changed_and_followed(bench: Bench) {
     assert_eq!(bench.store.find_tenant("other").await.unwrap().unwrap().share, other.share);
 
     let above = MemoryShare { floor: 5000, cap, weight: weight(1) };
-    let refused = bench.store.set_share(acme.id, above).await.unwrap_err();
+    let refused = bench.store.set_share(acme.id, above, at(NOW)).await.unwrap_err();
     assert!(matches!(refused, StoreError::BadShare(BadShare::FloorAboveCap { floor: 5000, cap: 4096 })));
     let heavy = MemoryShare { weight: weight(WEIGHT_MAX + 1), ..MemoryShare::default() };
-    assert!(matches!(bench.store.set_share(acme.id, heavy).await, Err(StoreError::BadShare(_))));
+    assert!(matches!(bench.store.set_share(acme.id, heavy, at(NOW)).await, Err(StoreError::BadShare(_))));
     let nobody = TenantId(Uuid::nil());
-    let refused = bench.store.set_share(nobody, MemoryShare::default()).await;
+    let refused = bench.store.set_share(nobody, MemoryShare::default(), at(NOW)).await;
     assert!(matches!(refused, Err(StoreError::NoSuchTenant(_))));
 }

@@ -59,7 +59,7 @@ async fn budgets_are_kept_changed_lifted_and_followed(bench: Bench) {
     };
     let most = Budget { period: Period::Total, ..budget(Level::Tenant(tenant), BUDGET_MAX) };
     for budget in [&of_key, &soft, &money, &most] {
-        bench.store.set_budget(budget).await.unwrap();
+        bench.store.set_budget(budget, at(NOW)).await.unwrap();
     }
     let listed = bench.store.list_budgets(tenant).await.unwrap();
     assert_eq!(listed, [of_key.clone(), soft.clone(), money.clone(), most.clone()]);
@@ -70,8 +70,8 @@ async fn budgets_are_kept_changed_lifted_and_followed(bench: Bench) {
     assert!(others.len() == 3 && !has(&others, &money), "{others:?}");
 
     let raised = Budget { limit: 9, ..of_key.clone() };
-    bench.store.set_budget(&raised).await.unwrap();
-    bench.store.lift_budget(&soft.name()).await.unwrap();
+    bench.store.set_budget(&raised, at(NOW)).await.unwrap();
+    bench.store.lift_budget(&soft.name(), at(NOW)).await.unwrap();
     let (now, _) = seen("b").await;
     assert!(now.len() == 2 && has(&now, &raised) && has(&now, &most), "{now:?}");
     assert_eq!(bench.store.list_budgets(tenant).await.unwrap(), [raised, money, most]);
@@ -82,7 +82,7 @@ async fn budgets_are_kept_changed_lifted_and_followed(bench: Bench) {
 
 async fn budgets_are_refused_by_name(mut bench: Bench) {
     let tenant = bench.tenant("Acme").await.id;
-    let set = async |store: &Store, budget: Budget| store.set_budget(&budget).await.err();
+    let set = async |store: &Store, budget: Budget| store.set_budget(&budget, at(NOW)).await.err();
     let nobody = KeyId::parse("aaaaaaaaaaaa").unwrap();
     let refused = set(&bench.store, budget(Level::Key(nobody), 1)).await;
     assert!(matches!(refused, Some(StoreError::NoSuchKey(id)) if id == nobody));
@@ -112,7 +112,7 @@ async fn prices_are_one_list(bench: Bench) {
         Prices::new(models.iter().map(|(name, part)| (model(name), price(*part)))).unwrap()
     };
     for prices in [list(&[("a", 1), ("b", 2)]), list(&[("b", 3)]), list(&[])] {
-        bench.store.set_prices(&prices).await.unwrap();
+        bench.store.set_prices(&prices, at(NOW)).await.unwrap();
         assert_eq!(bench.store.prices().await.unwrap(), prices);
         directory.refresh(&bench.store).await.unwrap();
         for name in ["a", "b"] {

@@ -54,7 +54,7 @@ async fn limits_are_kept_changed_lifted_and_followed(bench: Bench) {
     let of_project = rule(Level::Project(project), Models::One(model("a")), 6);
     let of_tenant = rule(Level::Tenant(tenant), Models::All, 7);
     for rule in [&of_key, &of_project, &of_tenant] {
-        bench.store.set_limits(rule).await.unwrap();
+        bench.store.set_limits(rule, at(NOW)).await.unwrap();
     }
     let listed = bench.store.list_limits(tenant).await.unwrap();
     assert_eq!(listed, [of_key.clone(), of_project.clone(), of_tenant.clone()]);
@@ -63,9 +63,9 @@ async fn limits_are_kept_changed_lifted_and_followed(bench: Bench) {
     assert_eq!(chain("b"), [of_key.clone(), of_tenant.clone()], "another model");
 
     let more = rule(Level::Tenant(tenant), Models::All, 9);
-    bench.store.set_limits(&more).await.unwrap();
+    bench.store.set_limits(&more, at(NOW)).await.unwrap();
     let lifted = Rule { limits: Limits::OPEN, ..of_key };
-    bench.store.set_limits(&lifted).await.unwrap();
+    bench.store.set_limits(&lifted, at(NOW)).await.unwrap();
     directory.refresh(&bench.store).await.unwrap();
     assert_eq!(chain("b"), std::slice::from_ref(&more));
     assert_eq!(bench.store.list_limits(tenant).await.unwrap().len(), 2);
@@ -76,7 +76,8 @@ async fn limits_are_kept_changed_lifted_and_followed(bench: Bench) {
 async fn limits_of_what_is_not_there_are_refused(bench: Bench) {
     let tenant = bench.tenant("Acme").await.id;
     let key = KeyId::parse("aaaaaaaaaaaa").unwrap();
-    let refused = async |level| bench.store.set_limits(&rule(level, Models::All, 1)).await.unwrap_err();
+    let refused =
+        async |level| bench.store.set_limits(&rule(level, Models::All, 1), at(NOW)).await.unwrap_err();
     assert!(matches!(refused(Level::Key(key)).await, StoreError::NoSuchKey(id) if id == key));
     let project = ProjectId(Uuid::nil());
     assert!(matches!(refused(Level::Project(project)).await, StoreError::NoSuchProject(id) if id == project));
@@ -92,15 +93,15 @@ async fn limits_have_a_bound(mut bench: Bench) {
     bench.store.room.limits = 1;
     let tenant = bench.tenant("Acme").await.id;
     let named = |name| rule(Level::Tenant(tenant), Models::One(model(name)), 1);
-    bench.store.set_limits(&named("a")).await.unwrap();
-    let refused = bench.store.set_limits(&named("b")).await;
+    bench.store.set_limits(&named("a"), at(NOW)).await.unwrap();
+    let refused = bench.store.set_limits(&named("b"), at(NOW)).await;
     assert!(matches!(refused, Err(StoreError::Full { limit: 1 })));
-    bench.store.set_limits(&named("a")).await.unwrap();
+    bench.store.set_limits(&named("a"), at(NOW)).await.unwrap();
 }
 
 async fn a_limit_of_nobodys_making_is_refused(bench: Bench) {
     let tenant = bench.tenant("Acme").await.id;
-    bench.store.set_limits(&rule(Level::Tenant(tenant), Models::All, 1)).await.unwrap();
+    bench.store.set_limits(&rule(Level::Tenant(tenant), Models::All, 1), at(NOW)).await.unwrap();
     for refused in ["UPDATE limits SET at_once = 0", "UPDATE limits SET level = 'world'"] {
         assert!(bench.by_hand(refused).await.is_err(), "the schema itself refuses: {refused}");
     }

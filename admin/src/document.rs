@@ -1,0 +1,158 @@
+//! All routes, and the OpenAPI document that is made of them.
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use http::StatusCode;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi as Document, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{IntoParams, IntoResponses, Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::house::Shared;
+use crate::problem::{PROBLEM_JSON, ProblemView};
+use crate::{events, keys, limits, projects, tenants};
+
+/// The OpenAPI 3.1 document, as `GET /openapi.json` answers it.
+pub fn document() -> Document {
+    routes_and_document().1
+}
+
+/// All routes. Each stands in the document.
+pub(crate) fn routes_and_document() -> (Router<Shared>, Document) {
+    OpenApiRouter::with_openapi(Head::openapi())
+        .routes(routes!(tenants::list, tenants::create))
+        .routes(routes!(tenants::get, tenants::change))
+        .routes(routes!(projects::list, projects::create))
+        .routes(routes!(projects::get))
+        .routes(routes!(keys::list, keys::create))
+        .routes(routes!(keys::get))
+        .routes(routes!(keys::rotate))
+        .routes(routes!(keys::revoke))
+        .routes(routes!(limits::list))
+        .routes(routes!(limits::get, limits::set, limits::change))
+        .routes(routes!(events::list))
+        .split_for_parts()
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Bulkhead Admin API",
+        description = "Tenants, projects, keys, limits, and what was changed. Every error is a problem of RFC 9457.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    servers((url = "/")),
+    components(schemas(ProblemView)),
+    security(("person" = [])),
+    modifiers(&Key),
+)]
+struct Head;
+
+struct Key;
+
+impl Modify for Key {
+    fn modify(&self, document: &mut Document) {
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some("A person's key, as `bulkhead key create --for owner` makes one"))
+            .build();
+        let components = document.components.get_or_insert_with(Default::default);
+        components.add_security_scheme("person", SecurityScheme::Http(scheme));
+    }
+}
+
+/// Problems of all that is asked.
+const READING: [(StatusCode, &str); 7] = [
+    (StatusCode::BAD_REQUEST, "The request cannot be read"),
+    (StatusCode::UNAUTHORIZED, "No key that works"),
+    (StatusCode::FORBIDDEN, "This key may not do that, or its tenant is suspended"),
+    (StatusCode::NOT_FOUND, "Nothing of this id is within the reach of this key"),
+    (
+        StatusCode::TOO_MANY_REQUESTS,
+        "Too many keys that do not work came from this address, or too many names of requests",
+    ),
+    (StatusCode::INTERNAL_SERVER_ERROR, "The server cannot answer"),
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        "The store does not answer; whether something was changed is not known",
+    ),
+];
+/// Problems of all that has a body.
+const WRITING: [(StatusCode, &str); 5] = [
+    (StatusCode::REQUEST_TIMEOUT, "The body did not come in time"),
+    (StatusCode::CONFLICT, "It cannot be as things are, or was done before"),
+    (StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "JSON is needed"),
+    (StatusCode::UNPROCESSABLE_ENTITY, "What is asked cannot be, or something else had this Idempotency-Key"),
+];
+/// Problems of what is changed only as it is expected to look.
+const MATCHING: [(StatusCode, &str); 2] = [
+    (StatusCode::PRECONDITION_FAILED, "It was changed meanwhile"),
+    (StatusCode::PRECONDITION_REQUIRED, "An If-Match header is needed"),
+];
+
+/// The header of a request that shall be done once.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only its shape is used; `asked` reads the header")]
+pub(crate) struct Named {
+    /// Names the request: sent again within 24 h with the same body, it is not done again, and answered as before.
+    #[param(rename = "idempotency-key", min_length = 1, max_length = 128, pattern = "^[!-~]+$")]
+    idempotency_key: Option<String>,
+}
+
+/// The header of a change of what was seen.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+#[expect(dead_code, reason = "only its shape is used; `asked` reads the header")]
+pub(crate) struct Matching {
+    /// The ETag of what was seen, or `*`.
+    #[param(rename = "if-match", pattern = r#"^(\*|"[0-9a-f]{32}")$"#)]
+    if_match: String,
+}
+
+type Responses = BTreeMap<String, RefOr<Response>>;
+
+/// What a look is refused with.
+pub(crate) struct Reading;
+/// What the making of something is refused with.
+pub(crate) struct Creating;
+/// What a change of what was seen is refused with.
+pub(crate) struct Changing;
+/// What the end of something is refused with.
+pub(crate) struct Ending;
+
+impl IntoResponses for Reading {
+    fn responses() -> Responses {
+        problems(READING.iter())
+    }
+}
+
+impl IntoResponses for Creating {
+    fn responses() -> Responses {
+        problems(READING.iter().chain(&WRITING))
+    }
+}
+
+impl IntoResponses for Changing {
+    fn responses() -> Responses {
+        problems(READING.iter().chain(&WRITING).chain(&MATCHING))
+    }
+}
+
+impl IntoResponses for Ending {
+    fn responses() -> Responses {
+        problems(READING.iter())
+    }
+}
+
+fn problems<'a>(of: impl Iterator<Item = &'a (StatusCode, &'a str)>) -> Responses {
+    of.map(|(status, says)| (status.as_str().to_owned(), problem(says).into())).collect()
+}
+
+fn problem(says: &str) -> Response {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    ResponseBuilder::new().description(says).content(PROBLEM_JSON, content).build()
+}

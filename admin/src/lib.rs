@@ -1,0 +1,47 @@
+//! The Admin API: tenants, projects, keys, limits and events over HTTP, with an OpenAPI document that is made of the code.
+//!
+//! The public interface is:
+//! - [`Api`], which is bound to an address and then run until it is told to end;
+//! - [`document()`], the OpenAPI document as it serves it;
+//! - [`roles`], the table of who may do what.
+//!
+//! To add a resource: a module beside `projects`, with its handlers, and its routes in `document`; an [`roles::Operation`] for each
+//! thing that not everybody may do.
+//!
+//! Architecture invariant: whoever asks is a person of the directory; each change is made by the store's own methods, as that
+//! person's key; a secret is answered once, and neither kept nor logged; what is another tenant's looks as if it were not there.
+
+#![cfg_attr(
+    test,
+    allow(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used,
+        reason = "tests fail by panicking"
+    )
+)]
+
+mod answer;
+mod asked;
+mod asker;
+mod bound;
+mod document;
+mod events;
+mod house;
+mod keys;
+mod limits;
+mod once;
+mod page;
+mod problem;
+mod projects;
+pub mod roles;
+mod scopes;
+mod serve;
+mod tenants;
+mod trace;
+
+pub use document::document;
+pub use page::PAGE_MAX;
+pub use serve::{Api, ApiConfig, BODY_BYTES_MAX, CONNECTIONS_MAX};
