@@ -40,6 +40,7 @@ mod disk;
 mod error;
 mod frame;
 mod image;
+mod line;
 mod price;
 mod queue;
 mod record;

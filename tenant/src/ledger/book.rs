@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use crate::fault::{Fault, seeded};
-use crate::ledger::budget::{Binds, BudgetKind, Line, Payer, Period, asked, spent};
+use crate::ledger::budget::{BudgetKind, Payer, Period, asked, spent};
 use crate::ledger::calendar::window;
+use crate::ledger::line::{Binds, Line};
 use crate::ledger::price::{Pricing, Used, WorstCase};
 use crate::level::ModelName;
 use crate::time::UnixMillis;

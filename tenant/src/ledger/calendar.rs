@@ -21,11 +21,11 @@ pub enum Resets {
 impl fmt::Display for Resets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Never => f.write_str("never"),
+            Self::Never => f.write_str("never begins anew"),
             Self::At(moment) => {
                 let day = moment.unsigned().div_euclid(DAY_MS);
                 let (year, month, of_month) = civil(day);
-                write!(f, "on {year:04}-{month:02}-{of_month:02} at 00:00 UTC")
+                write!(f, "begins anew on {year:04}-{month:02}-{of_month:02} at 00:00 UTC")
             }
         }
     }
@@ -226,7 +226,10 @@ mod tests {
         assert_eq!(window_hours(Period::Month, next), 0..31 * 24);
         assert_eq!(window_hours(Period::Total, next), 0..u64::MAX);
         assert_eq!((window(Period::Total, next), resets(Period::Total, next)), (0, Resets::Never));
-        assert_eq!(resets(Period::Month, at_day(20_790)).to_string(), "on 2027-01-01 at 00:00 UTC");
+        assert_eq!(
+            resets(Period::Month, at_day(20_790)).to_string(),
+            "begins anew on 2027-01-01 at 00:00 UTC"
+        );
         let end = UnixMillis::new(i64::MAX).unwrap();
         assert_eq!(resets(Period::Day, end), Resets::At(end), "the last moment there is");
     }

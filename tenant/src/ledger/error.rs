@@ -14,7 +14,7 @@ use crate::level::{Level, Models};
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "the budget of {limit} {unit} ({period}, {models}) of {level} has {left} left, and this request may need \
-     {asked}; it begins anew {resets}"
+     {asked}; it {resets}"
 )]
 pub struct OverBudget {
     /// Whose budget.

@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use crate::key::KeyId;
 use crate::ledger::book::{Highest, Open, Sum, Told, WINDOWS_KEPT};
-use crate::ledger::budget::{Binds, BudgetKind, Line, Payer, Period, Unit};
+use crate::ledger::budget::{BudgetKind, Payer, Period, Unit};
+use crate::ledger::line::{Binds, Line};
 use crate::ledger::price::{Price, Pricing, Used, WorstCase};
 use crate::ledger::usage::{Amounts, Place, UsageRow};
 use crate::level::{Level, ModelName, Models, ProjectId};

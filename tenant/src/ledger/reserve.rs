@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::fault::{Fault, seeded};
 use crate::ledger::book::{Book, Open, Unfit};
-use crate::ledger::budget::{Binds, Budget, BudgetKind, Payer, REQUEST_BUDGETS_MAX, Unit, asked};
+use crate::ledger::budget::{Budget, BudgetKind, Payer, REQUEST_BUDGETS_MAX, Unit, asked};
 use crate::ledger::calendar::resets;
 use crate::ledger::error::{BudgetRefusal, OverBudget};
+use crate::ledger::line::Binds;
 use crate::ledger::price::{Pricing, Used, WorstCase};
 use crate::ledger::queue::{Entry, Queue, Urgency};
 use crate::ledger::record::Record;

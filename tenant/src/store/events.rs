@@ -295,7 +295,7 @@ mod tests {
     fn each_action_has_a_name_of_its_own_that_is_read_back() {
         for action in Action::ALL {
             assert_eq!(Action::read(action.name()).unwrap(), action);
-            assert!(["tenant", "project", "key", "limit"].contains(&action.kind()));
+            assert!(["tenant", "project", "key", "limit", "budget", "price"].contains(&action.kind()));
         }
         assert!(Action::read("tenant.burn").is_err());
     }

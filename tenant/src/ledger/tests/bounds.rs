@@ -30,7 +30,7 @@ fn a_budget_says_whose_it_is_what_is_left_and_when_it_resets() {
         over.to_string(),
         format!(
             "the budget of 150 micro-units of money (month, all models) of project {} has 50 left, and this \
-             request may need 100",
+             request may need 100; it begins anew on 1970-02-01 at 00:00 UTC",
             payer.project
         )
     );
@@ -45,7 +45,10 @@ fn a_budget_says_whose_it_is_what_is_left_and_when_it_resets() {
     let total = [hard(Level::Tenant(payer.tenant), Unit::Tokens, Period::Total, 19)];
     let claim = Claim { budgets: &total, ..claim };
     match bench.begin(&claim, at(DAY)) {
-        Err(BudgetRefusal::OverBudget(over)) => assert_eq!(over.resets, Resets::Never),
+        Err(BudgetRefusal::OverBudget(over)) => {
+            assert_eq!(over.resets, Resets::Never);
+            assert!(over.to_string().ends_with("; it never begins anew"), "{over}");
+        }
         other => panic!("{:?}", other.err()),
     }
 }
