@@ -12,7 +12,7 @@ use ::audit::AuditLog;
 use ::gateway::{BindError, Gateway, GatewayConfig, GatewayError, Parts};
 use ::model::ModelText;
 use policies::Policy;
-use tenant::{Delivery, Directory, Follower, Keep, Ledger, Replayed, Store};
+use tenant::{Delivery, Directory, Follower, Keep, Ledger, Noting, Replayed, Store};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -30,6 +30,8 @@ const KEYS_EVERY: Duration = Duration::from_millis(250);
 
 /// How often usage is brought to the store.
 const USAGE_EVERY: Duration = Duration::from_secs(1);
+/// How often the store is told when secrets were last used.
+const USES_EVERY: Duration = Duration::from_secs(60);
 /// How long the last of it may take at the end.
 const USAGE_LAST_MAX: Duration = Duration::from_secs(5);
 
@@ -55,6 +57,7 @@ pub(crate) struct Bound {
     serving: Option<Api>,
     follower: Follower,
     delivery: Delivery,
+    noting: Noting,
 }
 
 /// Reads what the gateway needs and binds its ports.
@@ -93,10 +96,11 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
         Some(listen) => Some(api(listen, failures_per_minute, &store, &directory).await?),
         None => None,
     };
+    let noting = directory.note_uses(store.clone(), USES_EVERY);
     let follower = directory.follow(store, KEYS_EVERY, Keep::At(edge.data.keys()));
     let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());
     let api = serving.as_ref().map(Api::address);
-    Ok(Bound { listen, admin, api, gateway, serving, follower, delivery })
+    Ok(Bound { listen, admin, api, gateway, serving, follower, delivery, noting })
 }
 
 async fn api(
@@ -180,7 +184,10 @@ impl Bound {
             api.await.doing(Exit::Other, "end the Admin API")?;
         }
         // What a store that is away does not take now stays in the journal, and is brought after the next start.
-        if timeout(USAGE_LAST_MAX, self.delivery.finish()).await.is_err() {
+        if timeout(USAGE_LAST_MAX, async { tokio::join!(self.delivery.finish(), self.noting.finish()) })
+            .await
+            .is_err()
+        {
             tracing::warn!("the store did not take the last usage in time; it is kept for the next start");
         }
         served.doing(Exit::Other, "go on serving")

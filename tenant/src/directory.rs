@@ -16,6 +16,7 @@ mod disk;
 mod follow;
 mod lag;
 mod snapshot;
+mod uses;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,6 +40,10 @@ use crate::time::UnixMillis;
 use caller::identify;
 use lag::Lags;
 use snapshot::{Entry, Snapshot};
+use uses::Uses;
+
+pub(crate) use uses::Use;
+pub use uses::{Noting, USES_MAX};
 
 pub use caller::{Administrator, AuditReader, Caller, NotAuthenticated, Principal};
 pub use disk::RecallError;
@@ -61,6 +66,8 @@ pub struct Directory {
     /// One refresh at a time: an older snapshot never replaces a newer one.
     refreshing: tokio::sync::Mutex<()>,
     present: Present,
+    /// Which secrets were used, until the store knows.
+    uses: Uses,
     lags: Lags,
 }
 
@@ -116,6 +123,7 @@ impl Directory {
             is_told: AtomicBool::new(false),
             refreshing: tokio::sync::Mutex::new(()),
             present: Present::default(),
+            uses: Uses::default(),
             lags: Lags::default(),
         })
     }
@@ -130,26 +138,31 @@ impl Directory {
         let key = parsed.as_ref().unwrap_or(&self.stand_in);
         let snapshot = self.snapshot.load();
         let found = snapshot.find(key.id());
-        let proven = self.prove(key, found, now);
+        let (proven, secret) = self.prove(key, found, now);
         let entry = found.filter(|_| parsed.is_ok() & proven).ok_or(NotAuthenticated::Invalid)?;
         let is_in_time = !entry.expires.has_passed(now);
         if !is_in_time || entry.terms.purpose.kind() != key.kind() {
             return Err(NotAuthenticated::Invalid);
         }
+        if let Some(secret) = entry.secrets.get(secret).and_then(Option::as_ref) {
+            self.uses.note(&self.pepper, key, secret, now);
+        }
         identify(&snapshot, entry)
     }
 
-    /// Compares with two secrets, whether there are two, one or none.
-    fn prove(&self, key: &ApiKey, found: Option<&Entry>, now: UnixMillis) -> bool {
-        let mut proven = false;
+    /// Compares with two secrets, whether there are two, one or none; says whether one is it, and the place of the last that is.
+    fn prove(&self, key: &ApiKey, found: Option<&Entry>, now: UnixMillis) -> (bool, usize) {
+        let (mut proven, mut at) = (false, 0);
         for place in 0..2_usize {
             let secret = found.and_then(|entry| entry.secrets.get(place)).and_then(Option::as_ref);
             let Digested { pepper_version, digest, ends } = secret.unwrap_or(&self.nobody);
             let matches = self.pepper.verify(*pepper_version, key, digest);
             // `&`, not `&&`: each part is computed, whatever the others say.
-            proven |= matches & secret.is_some() & !ends.has_passed(now);
+            let is_it = matches & secret.is_some() & !ends.has_passed(now);
+            proven |= is_it;
+            at = if is_it { place } else { at };
         }
-        proven
+        (proven, at)
     }
 
     /// Notes that a request of this principal runs, so that it can be cut when the key does not work any more.

@@ -44,8 +44,8 @@ mod time;
 
 pub use delivery::{Delivery, DeliveryHealth};
 pub use directory::{
-    Administrator, AuditReader, Caller, Directory, Follower, Health, Keep, NotAuthenticated, Principal,
-    RecallError, RevocationLag,
+    Administrator, AuditReader, Caller, Directory, Follower, Health, Keep, NotAuthenticated, Noting,
+    Principal, RecallError, RevocationLag, USES_MAX,
 };
 pub use error::StoreError;
 pub use failures::{FAILING_ADDRESSES_MAX, Failures, TooManyFailures};

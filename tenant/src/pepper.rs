@@ -100,6 +100,11 @@ impl Pepper {
         parse(&text).ok_or(PepperError::Damaged)
     }
 
+    /// Whether new digests are made under this version.
+    pub(crate) const fn is_current(&self, version: u32) -> bool {
+        self.current.number == version
+    }
+
     pub(crate) fn digest(&self, key: &ApiKey) -> Digest {
         Digest { version: self.current.number, tag: sign(&self.current.key, key.proof().as_ref()) }
     }

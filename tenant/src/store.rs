@@ -21,6 +21,7 @@ mod public;
 pub(crate) mod row;
 mod tenants;
 mod usage;
+mod uses;
 mod watch;
 
 use std::path::Path;

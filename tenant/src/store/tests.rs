@@ -70,6 +70,10 @@ impl Bench {
         sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&self.store.pool).await.map(|_| ())
     }
 
+    pub(crate) fn pool(&self) -> &AnyPool {
+        &self.store.pool
+    }
+
     pub(crate) async fn tenant(&self, called: &str) -> Tenant {
         self.store.create_tenant(name(called), at(NOW)).await.unwrap()
     }

@@ -1,0 +1,55 @@
+//! When secrets were last used, and their digests under a newer pepper.
+
+use crate::directory::Use;
+use crate::error::StoreError;
+use crate::store::Store;
+
+/// Secrets hashed anew in one change, so that no other writer waits long.
+const RENEWED_AT_ONCE: usize = 256;
+
+impl Store {
+    /// Notes uses. It is no change of what the store is: no revision, and no event; but for digests under a newer pepper, which those
+    /// who follow must know.
+    ///
+    /// # Errors
+    /// As the database reports. What was noted by then stays noted; to note it again does no harm.
+    pub(crate) async fn note_uses(&self, uses: &[Use]) -> Result<(), StoreError> {
+        let mut noting = self.pool.begin_with(self.dialect.begin_change()).await?;
+        for noted in uses {
+            sqlx::query(
+                "UPDATE secrets SET used_ms = $1 WHERE key = $2 AND digest = $3 AND (used_ms IS NULL OR used_ms < $1)",
+            )
+            .bind(noted.at.get())
+            .bind(noted.key.as_str())
+            .bind(noted.digest.as_slice())
+            .execute(&mut *noting)
+            .await?;
+        }
+        noting.commit().await?;
+        let renewed: Vec<_> = uses.iter().filter_map(|noted| Some((noted, noted.renewed?))).collect();
+        for some in renewed.chunks(RENEWED_AT_ONCE) {
+            let mut change = self.change().await?;
+            let revision = change.revision();
+            for (noted, (version, digest)) in some {
+                let secrets = sqlx::query(
+                    "UPDATE secrets SET pepper_version = $1, digest = $2 WHERE key = $3 AND digest = $4",
+                )
+                .bind(i64::from(*version))
+                .bind(digest.as_slice())
+                .bind(noted.key.as_str())
+                .bind(noted.digest.as_slice())
+                .execute(change.on())
+                .await?;
+                if secrets.rows_affected() > 0 {
+                    sqlx::query("UPDATE api_keys SET revision = $1 WHERE id = $2")
+                        .bind(revision)
+                        .bind(noted.key.as_str())
+                        .execute(change.on())
+                        .await?;
+                }
+            }
+            change.commit().await?;
+        }
+        Ok(())
+    }
+}
