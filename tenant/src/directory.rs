@@ -13,6 +13,7 @@
 mod caller;
 mod disk;
 mod follow;
+mod keep;
 mod lag;
 mod snapshot;
 
@@ -40,7 +41,8 @@ use snapshot::{Entry, Snapshot};
 
 pub use caller::{Administrator, AuditReader, Caller, NotAuthenticated, Principal};
 pub use disk::RecallError;
-pub use follow::{Follower, Keep};
+pub use follow::Follower;
+pub use keep::Keep;
 pub use lag::RevocationLag;
 
 /// All keys that work, as the store last said.
