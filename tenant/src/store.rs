@@ -11,6 +11,7 @@ mod dialect;
 mod keys;
 pub(crate) mod limits;
 mod open;
+mod patience;
 mod projects;
 pub(crate) mod row;
 mod tenants;
@@ -31,6 +32,7 @@ use crate::secret::Secret;
 use crate::time::UnixMillis;
 use change::Change;
 use dialect::Dialect;
+use patience::Patience;
 
 pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
 pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};
@@ -60,6 +62,7 @@ pub struct Store {
     pepper: Arc<Pepper>,
     random: SystemRandom,
     room: Room,
+    patience: Patience,
 }
 
 /// How many of each the store may hold.
@@ -78,7 +81,7 @@ impl Store {
     /// [`StoreError::WrongPepper`] when its digests were made with another pepper; else as files and database
     /// report.
     pub async fn open(path: &Path, pepper: Pepper) -> Result<Self, StoreError> {
-        let pool = open::open(path, &pepper).await?;
+        let pool = open::open(path, &pepper, Patience::USUAL).await?;
         let store = Self::on(pool, Dialect::Sqlite, None, pepper);
         store.is_ready.store(true, Ordering::Release);
         Ok(store)
@@ -107,13 +110,14 @@ impl Store {
     fn on(pool: AnyPool, dialect: Dialect, address: Option<Arc<Secret<String>>>, pepper: Pepper) -> Self {
         let room = Room { tenants: TENANTS_MAX, projects: PROJECTS_MAX, keys: KEYS_MAX, limits: LIMITS_MAX };
         let (pepper, random, is_ready) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
-        Self { pool, dialect, address, is_ready, pepper, random, room }
+        let patience = Patience::USUAL;
+        Self { pool, dialect, address, is_ready, pepper, random, room, patience }
     }
 
     /// Brings the schema up to date and looks whether the pepper is the right one, if that is not done.
     pub(crate) async fn prepare(&self) -> Result<(), StoreError> {
         if !self.is_ready.load(Ordering::Acquire) {
-            open::prepare(&self.pool, self.dialect, &self.pepper).await?;
+            open::prepare(&self.pool, self.dialect, &self.pepper, self.patience).await?;
             self.is_ready.store(true, Ordering::Release);
         }
         Ok(())
@@ -124,8 +128,14 @@ impl Store {
     /// # Errors
     /// As the database reports.
     pub async fn revision(&self) -> Result<Revision, StoreError> {
-        let value = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&self.pool).await?;
-        Ok(Revision(value))
+        let mut connection = self.patience.answer(self.pool.acquire()).await?;
+        let asked = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *connection);
+        let answered = self.patience.answer(asked).await;
+        if answered.is_err() {
+            // Given back, it might be waited for once more.
+            connection.close_on_drop();
+        }
+        Ok(Revision(answered?))
     }
 
     /// Ends this handle and its clones, and folds SQLite's write-ahead file into the main one when no other process has it

@@ -2,7 +2,7 @@
 
 use isolation::tag::TenantTag;
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, AnyConnection, Connection, Row, Transaction};
 
 use crate::error::StoreError;
 use crate::key::KeyId;
@@ -60,32 +60,47 @@ impl Store {
     /// # Errors
     /// As the database reports; [`StoreError::Full`] when somebody else put more keys in than the bound allows.
     pub(crate) async fn changes(&self, since: Revision) -> Result<Delta, StoreError> {
-        let mut look = self.pool.begin_with(self.dialect.begin_look()).await?;
-        let revision = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *look).await?;
-        let tenants = sqlx::query(
+        let mut connection = self.patience.answer(self.pool.acquire()).await?;
+        let read = self.read_changes(&mut connection, since).await;
+        if read.is_err() {
+            // Given back, it might be waited for once more.
+            connection.close_on_drop();
+        }
+        read
+    }
+
+    async fn read_changes(
+        &self,
+        connection: &mut AnyConnection,
+        since: Revision,
+    ) -> Result<Delta, StoreError> {
+        let mut look = self.patience.answer(connection.begin_with(self.dialect.begin_look())).await?;
+        let asked = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *look);
+        let revision = self.patience.answer(asked).await?;
+        let asked = sqlx::query(
             "SELECT id, tag, suspended_ms, floor, cap, weight
              FROM tenants LEFT JOIN shares ON shares.tenant = tenants.id WHERE revision > $1",
         )
         .bind(since.0)
-        .fetch_all(&mut *look)
-        .await?;
+        .fetch_all(&mut *look);
+        let tenants = self.patience.rows(asked).await?;
         let tenants = tenants.iter().map(TenantEntry::read).collect::<Result<_, _>>()?;
         let keys = self.changed_keys(&mut look, since).await?;
-        let rules =
-            sqlx::query(limits::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look).await?;
+        let asked = sqlx::query(limits::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look);
+        let rules = self.patience.rows(asked).await?;
         let rules = rules.iter().map(limits::read).collect::<Result<_, _>>()?;
         Ok(Delta { revision: Revision(revision), tenants, keys, rules })
     }
 
     async fn changed_keys(
         &self,
-        look: &mut Transaction<'static, Any>,
+        look: &mut Transaction<'_, Any>,
         since: Revision,
     ) -> Result<Vec<KeyEntry>, StoreError> {
         let mut keys: Vec<KeyEntry> = Vec::new();
         loop {
             let after = keys.last().map_or("", |last| last.id.as_str());
-            let rows = sqlx::query(
+            let asked = sqlx::query(
                 "SELECT k.id, k.kind, k.tenant, k.project, k.role, k.scopes, k.window_cap, k.concurrency, k.expires_ms,
                         k.revoked_ms, s.pepper_version, s.digest, s.ends_ms
                  FROM (SELECT * FROM api_keys WHERE revision > $1 AND id > $2 ORDER BY id LIMIT $3) k
@@ -94,8 +109,8 @@ impl Store {
             .bind(since.0)
             .bind(after)
             .bind(PAGE)
-            .fetch_all(&mut **look)
-            .await?;
+            .fetch_all(&mut **look);
+            let rows = self.patience.rows(asked).await?;
             if rows.is_empty() {
                 return Ok(keys);
             }
