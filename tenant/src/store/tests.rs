@@ -14,6 +14,7 @@ use crate::scopes::Scopes;
 
 mod both;
 mod limits;
+mod opening;
 mod silence;
 
 pub(crate) const NOW: i64 = 1_800_000_000_000;

@@ -45,6 +45,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, is_mute: Arc<AtomicBool>) {
         let mut bytes = [0; 8_192];
         while let Ok(count) = from.read(&mut bytes) {
             while is_mute.load(Ordering::SeqCst) {
+                #[expect(clippy::disallowed_methods, reason = "a thread that has nothing to wait on")]
                 thread::sleep(Duration::from_millis(5));
             }
             if count == 0 || to.write_all(&bytes[..count]).is_err() {
