@@ -72,6 +72,6 @@ pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
     BUSY_MAX, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, OVERLAP_MAX, PROJECTS_MAX, Project, Revision,
-    Revoked, Rotated, SecretRecord, Store, TENANTS_MAX, Tenant, TenantId, TenantState,
+    Revoked, Rotated, SecretRecord, Store, StoreId, TENANTS_MAX, Tenant, TenantId, TenantState,
 };
 pub use time::{MonoNanos, UnixMillis};

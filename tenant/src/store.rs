@@ -38,7 +38,7 @@ pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
 pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};
 pub use limits::LIMITS_MAX;
 pub use projects::Project;
-pub use row::{Revision, TenantId};
+pub use row::{Revision, StoreId, TenantId};
 pub use tenants::{Tenant, TenantState};
 
 /// How long a writer waits for another process to finish its own.
@@ -123,19 +123,19 @@ impl Store {
         Ok(())
     }
 
-    /// A number that rises with each change, whoever made it.
+    /// Where the store has come to: another one after each change, whoever made it.
     ///
     /// # Errors
     /// As the database reports.
     pub async fn revision(&self) -> Result<Revision, StoreError> {
         let mut connection = self.patience.answer(self.pool.acquire()).await?;
-        let asked = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *connection);
+        let asked = sqlx::query(Revision::SELECT).fetch_one(&mut *connection);
         let answered = self.patience.answer(asked).await;
         if answered.is_err() {
             // Given back, it might be waited for once more.
             connection.close_on_drop();
         }
-        Ok(Revision(answered?))
+        Revision::read(&answered?)
     }
 
     /// Ends this handle and its clones, and folds SQLite's write-ahead file into the main one when no other process has it
@@ -149,7 +149,7 @@ impl Store {
     }
 
     async fn change(&self) -> Result<Change, StoreError> {
-        Change::begin(&self.pool, self.dialect).await
+        Change::begin(&self.pool, self.dialect, &self.random).await
     }
 }
 

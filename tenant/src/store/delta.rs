@@ -19,6 +19,8 @@ const PAGE: i64 = 10_000;
 /// Tenants and keys that changed since a revision, as one moment saw them.
 pub(crate) struct Delta {
     pub(crate) revision: Revision,
+    /// Whether this is all there is: what was known before is worth nothing.
+    pub(crate) is_whole: bool,
     pub(crate) tenants: Vec<TenantEntry>,
     pub(crate) keys: Vec<KeyEntry>,
     /// Those that set no limit any more among them.
@@ -55,7 +57,8 @@ pub(crate) struct Digested {
 }
 
 impl Store {
-    /// All that changed after `since`; from [`Revision::NONE`], all there is.
+    /// All that changed after `since`; all there is from [`Revision::NONE`], and from a revision that is none of this store's
+    /// last [`HISTORY_MAX`](super::change::HISTORY_MAX): then it was restored from a backup, or is another.
     ///
     /// # Errors
     /// As the database reports; [`StoreError::Full`] when somebody else put more keys in than the bound allows.
@@ -75,21 +78,45 @@ impl Store {
         since: Revision,
     ) -> Result<Delta, StoreError> {
         let mut look = self.patience.answer(connection.begin_with(self.dialect.begin_look())).await?;
-        let asked = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *look);
-        let revision = self.patience.answer(asked).await?;
+        let asked = sqlx::query(Revision::SELECT).fetch_one(&mut *look);
+        let revision = Revision::read(&self.patience.answer(asked).await?)?;
+        let is_whole = !self.remembers(&mut look, since, revision).await?;
+        let since = if is_whole { Revision::NONE } else { since };
         let asked = sqlx::query(
             "SELECT id, tag, suspended_ms, floor, cap, weight
              FROM tenants LEFT JOIN shares ON shares.tenant = tenants.id WHERE revision > $1",
         )
-        .bind(since.0)
+        .bind(since.number)
         .fetch_all(&mut *look);
         let tenants = self.patience.rows(asked).await?;
         let tenants = tenants.iter().map(TenantEntry::read).collect::<Result<_, _>>()?;
         let keys = self.changed_keys(&mut look, since).await?;
-        let asked = sqlx::query(limits::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look);
+        let asked =
+            sqlx::query(limits::select!("WHERE revision > $1")).bind(since.number).fetch_all(&mut *look);
         let rules = self.patience.rows(asked).await?;
         let rules = rules.iter().map(limits::read).collect::<Result<_, _>>()?;
-        Ok(Delta { revision: Revision(revision), tenants, keys, rules })
+        Ok(Delta { revision, is_whole, tenants, keys, rules })
+    }
+
+    /// Whether the store, which has come to `now`, was at `since` before.
+    async fn remembers(
+        &self,
+        look: &mut Transaction<'_, Any>,
+        since: Revision,
+        now: Revision,
+    ) -> Result<bool, StoreError> {
+        if since == now {
+            return Ok(true);
+        }
+        if since.store != now.store || since.number >= now.number {
+            return Ok(false);
+        }
+        let asked = sqlx::query_scalar("SELECT count(*) FROM history WHERE revision = $1 AND token = $2")
+            .bind(since.number)
+            .bind(since.token)
+            .fetch_one(&mut **look);
+        let known: i64 = self.patience.answer(asked).await?;
+        Ok(known == 1)
     }
 
     async fn changed_keys(
@@ -106,7 +133,7 @@ impl Store {
                  FROM (SELECT * FROM api_keys WHERE revision > $1 AND id > $2 ORDER BY id LIMIT $3) k
                  JOIN secrets s ON s.key = k.id ORDER BY k.id, s.serial",
             )
-            .bind(since.0)
+            .bind(since.number)
             .bind(after)
             .bind(PAGE)
             .fetch_all(&mut **look);

@@ -7,6 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{self, Path, PathBuf};
 use std::time::Duration;
 
+use ring::rand::{SecureRandom, SystemRandom};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Executor, SqlSafeStr};
@@ -145,6 +146,7 @@ pub(super) fn migrations(dialect: Dialect) -> Migrator {
         ("shares", include_str!("../../migrations/0002_shares.sql")),
         ("projects and secrets", include_str!("../../migrations/0003_projects_and_secrets.sql")),
         ("limits", include_str!("../../migrations/0004_limits.sql")),
+        ("tokens", include_str!("../../migrations/0005_tokens.sql")),
     ];
     let migration = |(version, (name, sql)): (i64, (&'static str, &'static str))| {
         // Ours alone: no word of anybody's is in it.
@@ -178,6 +180,18 @@ async fn recognise(
             .execute(&mut *change)
             .await?;
     }
+    name(&mut change).await?;
     change.commit().await?;
+    Ok(())
+}
+
+/// Draws the store's id, where it has none yet.
+async fn name(change: &mut AnyConnection) -> Result<(), StoreError> {
+    let mut id = [0; 16];
+    SystemRandom::new().fill(&mut id).map_err(|_| StoreError::NoRandomness)?;
+    sqlx::query("INSERT INTO identity (one, id) VALUES (1, $1) ON CONFLICT DO NOTHING")
+        .bind(id.as_slice())
+        .execute(change)
+        .await?;
     Ok(())
 }

@@ -13,6 +13,7 @@ use crate::purpose::{Mode, Purpose};
 use crate::scopes::Scopes;
 
 mod both;
+mod history;
 mod limits;
 mod opening;
 mod silence;
