@@ -14,6 +14,7 @@ mod caller;
 mod charges;
 mod disk;
 mod follow;
+mod keep;
 mod lag;
 mod snapshot;
 mod uses;
@@ -47,7 +48,8 @@ pub use uses::{Noting, USES_MAX};
 
 pub use caller::{Administrator, AuditReader, Caller, NotAuthenticated, Principal};
 pub use disk::RecallError;
-pub use follow::{Follower, Keep};
+pub use follow::Follower;
+pub use keep::Keep;
 pub use lag::RevocationLag;
 
 /// All keys that work, as the store last said.
@@ -230,15 +232,13 @@ impl Directory {
         if now == known.revision() {
             return Ok(());
         }
-        // A store that went back was restored from a copy: what is known of it is worth nothing.
-        let is_ahead = now > known.revision();
-        let known = if is_ahead { known } else { Arc::new(Snapshot::empty()) };
         let delta = store.changes(known.revision()).await?;
+        let is_whole = delta.is_whole;
         let revoked: Vec<_> = delta.keys.iter().filter_map(|key| key.revoked).collect();
         let suspends = delta.tenants.iter().any(|tenant| tenant.state != TenantState::Active);
         let snapshot = Arc::new(known.with(delta)?);
         self.snapshot.store(Arc::clone(&snapshot));
-        if !is_ahead || suspends || !revoked.is_empty() {
+        if is_whole || suspends || !revoked.is_empty() {
             self.removals.fetch_add(1, Ordering::Relaxed);
         }
         // After the swap: who comes in between sees the new one.
@@ -246,7 +246,8 @@ impl Directory {
             self.present.cut(key);
         }
         let now = UnixMillis::from_system(SystemTime::now());
-        for moment in revoked {
+        // What is read whole was mostly revoked long ago.
+        for moment in revoked.into_iter().filter(|_| !is_whole) {
             self.lags.count(Duration::from_millis(now.unsigned().saturating_sub(moment.unsigned())));
         }
         Ok(())

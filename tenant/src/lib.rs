@@ -80,7 +80,7 @@ pub use store::{
     BUDGETS_MAX, BUSY_MAX, Before, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId,
     Expect, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, LIST_PAGE_MAX, LimitsChange, ONCE_NAME_CHARS_MAX,
     OVERLAP_MAX, Once, PROJECTS_MAX, Project, Revision, Revoked, Rotated, SecretRecord, ShareChange, Store,
-    Stored, TENANTS_MAX, Tenant, TenantChange, TenantId, TenantState, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT,
-    UsageBy, UsageOf, UsageParts, UsageSum, Version,
+    StoreId, Stored, TENANTS_MAX, Tenant, TenantChange, TenantId, TenantState, USAGE_ANSWER_MAX,
+    USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum, Version,
 };
 pub use time::{MonoNanos, UnixMillis};

@@ -15,6 +15,7 @@ pub(crate) mod limits;
 mod once;
 mod open;
 mod pages;
+mod patience;
 pub(crate) mod prices;
 mod projects;
 mod public;
@@ -39,6 +40,7 @@ use crate::secret::Secret;
 use crate::time::UnixMillis;
 use change::Change;
 use dialect::Dialect;
+use patience::Patience;
 
 pub(crate) use budgets::BudgetEntry;
 pub use budgets::{BUDGET_MAX, BUDGETS_MAX};
@@ -53,7 +55,7 @@ pub use pages::LIST_PAGE_MAX;
 pub(crate) use prices::PriceEntry;
 pub use projects::Project;
 pub use public::{Expect, Version};
-pub use row::{Revision, TenantId};
+pub use row::{Revision, StoreId, TenantId};
 pub use tenants::{ShareChange, Tenant, TenantChange, TenantState};
 pub use usage::{Stored, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum};
 
@@ -82,6 +84,7 @@ pub struct Store {
     actor: Actor,
     /// The request that the next change is made for, if it has a name.
     once: Option<Arc<Once>>,
+    patience: Patience,
 }
 
 /// How many of each the store may hold.
@@ -103,7 +106,7 @@ impl Store {
     /// [`StoreError::WrongPepper`] when its digests were made with another pepper; else as files and database
     /// report.
     pub async fn open(path: &Path, pepper: Pepper) -> Result<Self, StoreError> {
-        let pool = open::open(path, &pepper).await?;
+        let pool = open::open(path, &pepper, Patience::USUAL).await?;
         let store = Self::on(pool, Dialect::Sqlite, None, pepper);
         store.is_ready.store(true, Ordering::Release);
         Ok(store)
@@ -140,26 +143,32 @@ impl Store {
             answers_per_account: ANSWERS_PER_ACCOUNT_MAX,
         };
         let (pepper, random, is_ready) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
-        let (actor, once) = (Actor::CommandLine, None);
-        Self { pool, dialect, address, is_ready, pepper, random, room, actor, once }
+        let (actor, once, patience) = (Actor::CommandLine, None, Patience::USUAL);
+        Self { pool, dialect, address, is_ready, pepper, random, room, actor, once, patience }
     }
 
     /// Brings the schema up to date and looks whether the pepper is the right one, if that is not done.
     pub(crate) async fn prepare(&self) -> Result<(), StoreError> {
         if !self.is_ready.load(Ordering::Acquire) {
-            open::prepare(&self.pool, self.dialect, &self.pepper).await?;
+            open::prepare(&self.pool, self.dialect, &self.pepper, self.patience).await?;
             self.is_ready.store(true, Ordering::Release);
         }
         Ok(())
     }
 
-    /// A number that rises with each change, whoever made it.
+    /// Where the store has come to: another one after each change, whoever made it.
     ///
     /// # Errors
     /// As the database reports.
     pub async fn revision(&self) -> Result<Revision, StoreError> {
-        let value = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&self.pool).await?;
-        Ok(Revision(value))
+        let mut connection = self.patience.answer(self.pool.acquire()).await?;
+        let asked = sqlx::query(Revision::SELECT).fetch_one(&mut *connection);
+        let answered = self.patience.answer(asked).await;
+        if answered.is_err() {
+            // Given back, it might be waited for once more.
+            connection.close_on_drop();
+        }
+        Revision::read(&answered?)
     }
 
     /// Ends this handle and its clones, and folds SQLite's write-ahead file into the main one when no other process has it
@@ -173,7 +182,7 @@ impl Store {
     }
 
     async fn change(&self) -> Result<Change, StoreError> {
-        let mut change = Change::begin(&self.pool, self.dialect).await?;
+        let mut change = Change::begin(&self.pool, self.dialect, &self.random).await?;
         self.claim_name(&mut change).await?;
         Ok(change)
     }

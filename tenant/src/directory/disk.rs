@@ -1,7 +1,7 @@
 //! The copy of a directory on disk, with which a gateway starts while the store is away.
 //!
 //! ```text
-//! "bulkhead keys 2\n"  head  tenants  terms  keys  limits  budgets  prices  CRC-32 of all before
+//! "bulkhead keys 3\n"  head  tenants  terms  keys  limits  budgets  prices  CRC-32 of all before
 //! ```
 //! The parts are in postcard's format. The file's time of modification is when the store last confirmed it.
 
@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use super::charges::Charges;
 use super::snapshot::{Snapshot, Terms};
 use crate::error::StoreError;
-use crate::store::{KEYS_MAX, LIMITS_MAX, Revision, TENANTS_MAX, TenantEntry};
-use stored::{Head, StoredKey, StoredRule, StoredTenant, StoredTerms};
+use crate::store::{KEYS_MAX, LIMITS_MAX, TENANTS_MAX, TenantEntry};
+use stored::{Head, StoredKey, StoredRevision, StoredRule, StoredTenant, StoredTerms};
 
-const MAGIC: &[u8] = b"bulkhead keys 2\n";
+const MAGIC: &[u8] = b"bulkhead keys 3\n";
 /// Bytes of the largest item: the terms of a key, with all the scopes that it may have.
 const ITEM_BYTES_MAX: usize = 64 * 1024;
 
@@ -80,7 +80,8 @@ impl Snapshot {
         }
         let (tenants, keys) = (count(self.tenants().count()), count(self.keys()));
         let (terms_count, rules) = (count(terms.len()), count(self.rules().count()));
-        put(out, &Head { revision: self.revision().0, tenants, terms: terms_count, keys, rules })?;
+        let revision = StoredRevision::of(self.revision());
+        put(out, &Head { revision, tenants, terms: terms_count, keys, rules })?;
         for tenant in self.tenants() {
             put(out, &StoredTenant::of(tenant))?;
         }
@@ -112,7 +113,7 @@ impl Snapshot {
         let keys =
             (0..keys).map(|_| take::<StoredKey>(input)?.read(&terms)).collect::<Result<Vec<_>, _>>()?;
         let rules = (0..rules).map(|_| take::<StoredRule>(input)?.read()).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::whole(Revision(revision), tenants, keys, rules, Charges::read(input)?))
+        Ok(Self::whole(revision.read(), tenants, keys, rules, Charges::read(input)?))
     }
 }
 

@@ -99,12 +99,15 @@ impl Snapshot {
         self.tenants.values()
     }
 
-    /// This snapshot with what changed since.
+    /// This snapshot with what changed since, or what there is in place of it.
     ///
     /// # Errors
     /// [`StoreError::Full`] when there would be more keys than [`KEYS_MAX`].
     pub(crate) fn with(&self, delta: Delta) -> Result<Self, StoreError> {
-        let Delta { revision, tenants, keys, rules, budgets, prices } = delta;
+        if delta.is_whole && self.revision != Revision::NONE {
+            return Self::empty().with(delta);
+        }
+        let Delta { revision, tenants, keys, rules, budgets, prices, is_whole: _ } = delta;
         let rules = self.rules_with(rules);
         let charges = self.charges.with(budgets, prices)?;
         let (tenants, shares) = self.tenants_with(tenants);

@@ -13,6 +13,7 @@ on_both!(
     keys_of_a_suspended_tenant_do_not_work,
     a_refresh_reads_what_changed_and_keeps_the_rest,
     a_store_that_went_back_is_read_anew,
+    a_store_that_went_back_and_came_as_far_again_is_read_anew,
     a_store_that_fails_changes_nobodys_answer,
     what_another_handle_does_is_followed,
     what_runs_of_a_key_is_cut_when_it_is_revoked,
@@ -197,6 +198,35 @@ async fn a_store_that_went_back_is_read_anew(bench: Bench) {
     door.bench.by_hand("UPDATE revision SET value = value - 1").await.unwrap();
     door.refresh().await;
     door.refuses(&key);
+}
+
+/// A backup is restored, and the same number of changes, or more, are made once more, others than before.
+async fn a_store_that_went_back_and_came_as_far_again_is_read_anew(bench: Bench) {
+    let door = Door::new(bench).await;
+    for more in [0, 1, 3] {
+        let (kept, old) = door.key(door.spec().await).await;
+        let backup = door.bench.store.revision().await.unwrap().number;
+        let (lost, new) = door.key(door.spec().await).await;
+        let id = lost.id;
+        for sql in [
+            format!("DELETE FROM secrets WHERE key = '{id}'"),
+            format!("DELETE FROM api_keys WHERE id = '{id}'"),
+            format!("DELETE FROM history WHERE revision > {backup}"),
+            format!("UPDATE revision SET value = {backup}"),
+        ] {
+            door.bench.by_hand(&sql).await.unwrap();
+        }
+        door.bench.store.revoke_key(kept.id, at(NOW)).await.unwrap();
+        for _ in 0..more {
+            door.bench.key(door.tenant.id).await;
+        }
+        door.refresh().await;
+        door.refuses(&old);
+        door.refuses(&new);
+        let keys = door.bench.store.list_keys().await.unwrap();
+        let work = keys.iter().filter(|key| key.revoked.is_none()).count();
+        assert_eq!(door.directory.keys(), work);
+    }
 }
 
 async fn a_store_that_fails_changes_nobodys_answer(bench: Bench) {

@@ -1,5 +1,6 @@
 //! A change of the store: one transaction, one revision.
 
+use ring::rand::{SecureRandom, SystemRandom};
 use sqlx::AnyPool;
 use sqlx::{Any, AnyConnection, Transaction};
 
@@ -8,6 +9,9 @@ use crate::store::dialect::Dialect;
 
 /// The channel on which PostgreSQL tells that something changed.
 pub(super) const CHANNEL: &str = "bulkhead_store";
+
+/// Changes that a store remembers: a follower that was away for more of them reads it whole.
+pub(super) const HISTORY_MAX: i64 = 4_096;
 
 /// A change under way. Dropped, it has not happened.
 pub(super) struct Change {
@@ -19,12 +23,29 @@ pub(super) struct Change {
 impl Change {
     /// Begins a change as the only writer, so that what it reads cannot move before it writes, and revisions are committed in
     /// their order: a follower that has seen one has seen all before it.
-    pub(super) async fn begin(pool: &AnyPool, dialect: Dialect) -> Result<Self, StoreError> {
+    pub(super) async fn begin(
+        pool: &AnyPool,
+        dialect: Dialect,
+        random: &SystemRandom,
+    ) -> Result<Self, StoreError> {
+        let mut token = [0; 8];
+        random.fill(&mut token).map_err(|_| StoreError::NoRandomness)?;
         let mut transaction = pool.begin_with(dialect.begin_change()).await?;
-        let revision =
+        let revision: i64 =
             sqlx::query_scalar("UPDATE revision SET value = value + 1 WHERE one = 1 RETURNING value")
                 .fetch_one(&mut *transaction)
                 .await?;
+        // What is above was left by a change by hand, which took the revision back.
+        sqlx::query("DELETE FROM history WHERE revision <= $1 OR revision >= $2")
+            .bind(revision.saturating_sub(HISTORY_MAX))
+            .bind(revision)
+            .execute(&mut *transaction)
+            .await?;
+        sqlx::query("INSERT INTO history (revision, token) VALUES ($1, $2)")
+            .bind(revision)
+            .bind(i64::from_ne_bytes(token))
+            .execute(&mut *transaction)
+            .await?;
         Ok(Self { transaction, dialect, revision })
     }
 

@@ -2,7 +2,7 @@
 
 use isolation::tag::TenantTag;
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, AnyConnection, Connection, Row, Transaction};
 
 use crate::error::StoreError;
 use crate::key::KeyId;
@@ -21,6 +21,8 @@ const PAGE: i64 = 10_000;
 /// Tenants and keys that changed since a revision, as one moment saw them.
 pub(crate) struct Delta {
     pub(crate) revision: Revision,
+    /// Whether this is all there is: what was known before is worth nothing.
+    pub(crate) is_whole: bool,
     pub(crate) tenants: Vec<TenantEntry>,
     pub(crate) keys: Vec<KeyEntry>,
     /// Those that set no limit any more among them.
@@ -61,53 +63,97 @@ pub(crate) struct Digested {
 }
 
 impl Store {
-    /// All that changed after `since`; from [`Revision::NONE`], all there is.
+    /// All that changed after `since`; all there is from [`Revision::NONE`], and from a revision that is none of this store's
+    /// last [`HISTORY_MAX`](super::change::HISTORY_MAX): then it was restored from a backup, or is another.
     ///
     /// # Errors
     /// As the database reports; [`StoreError::Full`] when somebody else put more keys in than the bound allows.
     pub(crate) async fn changes(&self, since: Revision) -> Result<Delta, StoreError> {
-        let mut look = self.pool.begin_with(self.dialect.begin_look()).await?;
-        let revision = sqlx::query_scalar("SELECT value FROM revision").fetch_one(&mut *look).await?;
-        let tenants = sqlx::query(
+        let mut connection = self.patience.answer(self.pool.acquire()).await?;
+        let read = self.read_changes(&mut connection, since).await;
+        if read.is_err() {
+            // Given back, it might be waited for once more.
+            connection.close_on_drop();
+        }
+        read
+    }
+
+    async fn read_changes(
+        &self,
+        connection: &mut AnyConnection,
+        since: Revision,
+    ) -> Result<Delta, StoreError> {
+        let mut look = self.patience.answer(connection.begin_with(self.dialect.begin_look())).await?;
+        let asked = sqlx::query(Revision::SELECT).fetch_one(&mut *look);
+        let revision = Revision::read(&self.patience.answer(asked).await?)?;
+        let is_whole = !self.remembers(&mut look, since, revision).await?;
+        let since = if is_whole { Revision::NONE } else { since };
+        let asked = sqlx::query(
             "SELECT id, tag, suspended_ms, floor, cap, weight
              FROM tenants LEFT JOIN shares ON shares.tenant = tenants.id WHERE revision > $1",
         )
-        .bind(since.0)
-        .fetch_all(&mut *look)
-        .await?;
+        .bind(since.number)
+        .fetch_all(&mut *look);
+        let tenants = self.patience.rows(asked).await?;
         let tenants = tenants.iter().map(TenantEntry::read).collect::<Result<_, _>>()?;
         let keys = self.changed_keys(&mut look, since).await?;
-        let rules =
-            sqlx::query(limits::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look).await?;
+        let asked =
+            sqlx::query(limits::select!("WHERE revision > $1")).bind(since.number).fetch_all(&mut *look);
+        let rules = self.patience.rows(asked).await?;
         let rules = rules.iter().map(limits::read).collect::<Result<_, _>>()?;
-        let budgets =
-            sqlx::query(budgets::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look).await?;
+        let budgets = sqlx::query(budgets::select!("WHERE revision > $1"))
+            .bind(since.number)
+            .fetch_all(&mut *look)
+            .await?;
         let budgets = budgets.iter().map(budgets::read).collect::<Result<_, _>>()?;
-        let prices =
-            sqlx::query(prices::select!("WHERE revision > $1")).bind(since.0).fetch_all(&mut *look).await?;
+        let prices = sqlx::query(prices::select!("WHERE revision > $1"))
+            .bind(since.number)
+            .fetch_all(&mut *look)
+            .await?;
         let prices = prices.iter().map(prices::read).collect::<Result<_, _>>()?;
-        Ok(Delta { revision: Revision(revision), tenants, keys, rules, budgets, prices })
+        Ok(Delta { revision, is_whole, tenants, keys, rules, budgets, prices })
+    }
+
+    /// Whether the store, which has come to `now`, was at `since` before.
+    async fn remembers(
+        &self,
+        look: &mut Transaction<'_, Any>,
+        since: Revision,
+        now: Revision,
+    ) -> Result<bool, StoreError> {
+        if since == now {
+            return Ok(true);
+        }
+        if since.store != now.store || since.number >= now.number {
+            return Ok(false);
+        }
+        let asked = sqlx::query_scalar("SELECT count(*) FROM history WHERE revision = $1 AND token = $2")
+            .bind(since.number)
+            .bind(since.token)
+            .fetch_one(&mut **look);
+        let known: i64 = self.patience.answer(asked).await?;
+        Ok(known == 1)
     }
 
     async fn changed_keys(
         &self,
-        look: &mut Transaction<'static, Any>,
+        look: &mut Transaction<'_, Any>,
         since: Revision,
     ) -> Result<Vec<KeyEntry>, StoreError> {
         let mut keys: Vec<KeyEntry> = Vec::new();
         loop {
             let after = keys.last().map_or("", |last| last.id.as_str());
-            let rows = sqlx::query(
+            let asked = sqlx::query(
                 "SELECT k.id, k.kind, k.tenant, k.project, k.role, k.scopes, k.window_cap, k.concurrency, k.expires_ms,
                         k.revoked_ms, s.pepper_version, s.digest, s.ends_ms
                  FROM (SELECT * FROM api_keys WHERE revision > $1 AND id > $2 ORDER BY id LIMIT $3) k
                  JOIN secrets s ON s.key = k.id ORDER BY k.id, s.serial",
             )
-            .bind(since.0)
+            .bind(since.number)
             .bind(after)
             .bind(PAGE)
-            .fetch_all(&mut **look)
-            .await?;
+            .fetch_all(&mut **look);
+            let rows = self.patience.rows(asked).await?;
             if rows.is_empty() {
                 return Ok(keys);
             }

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::key::KeyId;
 use crate::purpose::Reach;
 use crate::store::change::Change;
-use crate::store::{Revision, Store, TenantId, row};
+use crate::store::{Store, TenantId, row};
 use crate::time::UnixMillis;
 
 /// Changes whose events are kept; older ones are forgotten. Who must keep them longer reads them before that.
@@ -122,15 +122,15 @@ impl Action {
 /// Where an event stands in the order of all: by its change, and within that from 1.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct EventId {
-    /// The revision that the change made.
-    pub revision: Revision,
+    /// The number of the revision that the change made.
+    pub revision: i64,
     /// Which of its events.
     pub part: u32,
 }
 
 impl EventId {
     /// Before all.
-    pub const NONE: Self = Self { revision: Revision::NONE, part: 0 };
+    pub const NONE: Self = Self { revision: 0, part: 0 };
     /// Digits and a `-` of the longest.
     pub const CHARS_MAX: usize = 30;
 
@@ -140,13 +140,13 @@ impl EventId {
         let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
         let is_one = text.len() <= Self::CHARS_MAX && are_digits(revision) && are_digits(part);
         is_one.then_some(())?;
-        Some(Self { revision: Revision(revision.parse().ok()?), part: part.parse().ok()? })
+        Some(Self { revision: revision.parse().ok()?, part: part.parse().ok()? })
     }
 }
 
 impl core::fmt::Display for EventId {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}-{}", self.revision.0, self.part)
+        write!(f, "{}-{}", self.revision, self.part)
     }
 }
 
@@ -180,7 +180,7 @@ impl Event {
         let tenant: Option<&[u8]> = row.try_get(6)?;
         let part = u32::try_from(row.try_get::<i64, _>(1)?).map_err(|_| row::damaged("events", "part"))?;
         Ok(Self {
-            id: EventId { revision: Revision(row.try_get(0)?), part },
+            id: EventId { revision: row.try_get(0)?, part },
             at: row::millis(row.try_get(2)?, "events", "at_ms")?,
             actor: Actor::read(row.try_get(3)?)?,
             action: Action::read(row.try_get(4)?)?,
@@ -260,7 +260,7 @@ impl Store {
             Reach::Installation => sqlx::query(select!("")),
             Reach::Tenant(_) => sqlx::query(select!("AND tenant = $4")),
         };
-        let query = query.bind(after.revision.0).bind(i64::from(after.part)).bind(most);
+        let query = query.bind(after.revision).bind(i64::from(after.part)).bind(most);
         let query = match of {
             Reach::Installation => query,
             Reach::Tenant(tenant) => query.bind(tenant.bytes().to_vec()),
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_event_s_id_is_read_back_and_nothing_else_is() {
-        let id = EventId { revision: Revision(i64::MAX), part: u32::MAX };
+        let id = EventId { revision: i64::MAX, part: u32::MAX };
         assert_eq!((id.to_string().len(), EventId::parse(&id.to_string())), (EventId::CHARS_MAX, Some(id)));
         assert_eq!(EventId::parse("0-0"), Some(EventId::NONE));
         for bad in ["", "1", "-", "1-", "-1", "+1-1", "1-+1", "1-1-1", "a-1", "9223372036854775808-1"] {

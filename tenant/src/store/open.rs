@@ -7,14 +7,17 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{self, Path, PathBuf};
 use std::time::Duration;
 
+use ring::rand::{SecureRandom, SystemRandom};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Executor, SqlSafeStr};
+use tokio::time::timeout;
 
 use crate::error::StoreError;
 use crate::pepper::Pepper;
 use crate::secret::Secret;
 use crate::store::dialect::Dialect;
+use crate::store::patience::{Patience, too_late};
 
 /// Connections of one process: one may write while others read.
 const CONNECTIONS_MAX: u32 = 4;
@@ -24,12 +27,12 @@ const CONNECTION_WAIT_MAX: Duration = Duration::from_secs(10);
 const OPENER_WAIT_MAX: Duration = Duration::from_secs(10);
 const OPENER_PAUSE: Duration = Duration::from_millis(5);
 
-pub(super) async fn open(path: &Path, pepper: &Pepper) -> Result<AnyPool, StoreError> {
+pub(super) async fn open(path: &Path, pepper: &Pepper, patience: Patience) -> Result<AnyPool, StoreError> {
     // Absolute: SQLite takes a relative `file:...` for an address with options.
     let path = path::absolute(path).map_err(StoreError::File)?;
     let lock = claim(&path).await.map_err(StoreError::File)?;
     let pool = pool(&sqlite_url(&path), Dialect::Sqlite)?;
-    prepare(&pool, Dialect::Sqlite, pepper).await?;
+    prepare(&pool, Dialect::Sqlite, pepper, patience).await?;
     drop(lock);
     Ok(pool)
 }
@@ -42,13 +45,40 @@ pub(super) fn server(address: &Secret<String>) -> Result<AnyPool, StoreError> {
 }
 
 /// Migrates, and compares the pepper.
-pub(super) async fn prepare(pool: &AnyPool, dialect: Dialect, pepper: &Pepper) -> Result<(), StoreError> {
+pub(super) async fn prepare(
+    pool: &AnyPool,
+    dialect: Dialect,
+    pepper: &Pepper,
+    patience: Patience,
+) -> Result<(), StoreError> {
     // A pool tries again and again, and then says that it waited: this says what is wrong, at once.
-    let mut probe = AnyConnection::connect_with(&pool.connect_options()).await?;
-    probe.execute(sqlx::raw_sql(dialect.settings())).await?;
-    probe.close().await?;
-    migrations(dialect).run(pool).await.map_err(|error| StoreError::Schema(Box::new(error)))?;
-    recognise(pool, dialect, pepper).await
+    let options = pool.connect_options();
+    let mut probe = patience.answer(AnyConnection::connect_with(&options)).await?;
+    let prepared = prepare_on(&mut probe, dialect, pepper, patience).await;
+    // The migrator's lock is the connection's: one that migrated in vain would hold it on. What is wrong is said above.
+    let _closed = patience.answer(probe.close()).await;
+    prepared
+}
+
+async fn prepare_on(
+    probe: &mut AnyConnection,
+    dialect: Dialect,
+    pepper: &Pepper,
+    patience: Patience,
+) -> Result<(), StoreError> {
+    patience.answer(probe.execute(sqlx::raw_sql(dialect.settings()))).await?;
+    let limit = patience.migration_max;
+    let migrator = migrations(dialect);
+    match timeout(limit, migrator.run_direct(None, probe, false)).await {
+        Ok(migrated) => migrated.map_err(schema)?,
+        Err(_) => return Err(sqlx::Error::Io(too_late(limit)).into()),
+    }
+    let recognised = timeout(patience.answer_max, recognise(probe, dialect, pepper)).await;
+    recognised.map_err(|_| sqlx::Error::Io(too_late(patience.answer_max)))?
+}
+
+fn schema(error: MigrateError) -> StoreError {
+    StoreError::Schema(Box::new(error))
 }
 
 /// Connections that are made when they are needed.
@@ -116,6 +146,7 @@ pub(super) fn migrations(dialect: Dialect) -> Migrator {
         ("shares", include_str!("../../migrations/0002_shares.sql")),
         ("projects and secrets", include_str!("../../migrations/0003_projects_and_secrets.sql")),
         ("limits", include_str!("../../migrations/0004_limits.sql")),
+        ("tokens", include_str!("../../migrations/0005_tokens.sql")),
         ("events and answers", include_str!("../../migrations/0006_events_and_answers.sql")),
         ("budgets", include_str!("../../migrations/0007_budgets.sql")),
     ];
@@ -128,8 +159,12 @@ pub(super) fn migrations(dialect: Dialect) -> Migrator {
 }
 
 /// Compares the pepper with the one that the store's digests were made with, and notes versions that are new.
-async fn recognise(pool: &AnyPool, dialect: Dialect, pepper: &Pepper) -> Result<(), StoreError> {
-    let mut change = pool.begin_with(dialect.begin_change()).await?;
+async fn recognise(
+    connection: &mut AnyConnection,
+    dialect: Dialect,
+    pepper: &Pepper,
+) -> Result<(), StoreError> {
+    let mut change = connection.begin_with(dialect.begin_change()).await?;
     let noted: Vec<(i64, Vec<u8>)> =
         sqlx::query_as("SELECT version, fingerprint FROM peppers").fetch_all(&mut *change).await?;
     let ours: Vec<(i64, [u8; 32])> =
@@ -147,6 +182,18 @@ async fn recognise(pool: &AnyPool, dialect: Dialect, pepper: &Pepper) -> Result<
             .execute(&mut *change)
             .await?;
     }
+    name(&mut change).await?;
     change.commit().await?;
+    Ok(())
+}
+
+/// Draws the store's id, where it has none yet.
+async fn name(change: &mut AnyConnection) -> Result<(), StoreError> {
+    let mut id = [0; 16];
+    SystemRandom::new().fill(&mut id).map_err(|_| StoreError::NoRandomness)?;
+    sqlx::query("INSERT INTO identity (one, id) VALUES (1, $1) ON CONFLICT DO NOTHING")
+        .bind(id.as_slice())
+        .execute(change)
+        .await?;
     Ok(())
 }

@@ -46,13 +46,49 @@ impl fmt::Debug for TenantId {
     }
 }
 
-/// Rises with each change of the store.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Revision(pub(crate) i64);
+/// Names a store, wherever it lies: 16 random bytes that were drawn when it was first opened. A backup is the same store.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub struct StoreId(pub(crate) Uuid);
+
+impl fmt::Display for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreId({self})")
+    }
+}
+
+/// Where a store has come to. Two that are equal are of one store and one history of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Revision {
+    /// Rises with each change.
+    pub(crate) number: i64,
+    /// Drawn by the change that came to it; none where that was one by hand.
+    pub(crate) token: Option<i64>,
+    pub(crate) store: StoreId,
+}
 
 impl Revision {
     /// Before the first change.
-    pub(crate) const NONE: Self = Self(0);
+    pub(crate) const NONE: Self = Self { number: 0, token: None, store: StoreId(Uuid::nil()) };
+
+    /// What [`Self::read`] reads.
+    pub(super) const SELECT: &str = "SELECT r.value, h.token, i.id FROM revision r
+         LEFT JOIN history h ON h.revision = r.value LEFT JOIN identity i ON i.one = r.one";
+
+    pub(super) fn read(row: &AnyRow) -> Result<Self, StoreError> {
+        let store: Option<&[u8]> = row.try_get(2)?;
+        let store = store.and_then(|id| Uuid::from_slice(id).ok()).map(StoreId);
+        Ok(Self {
+            number: row.try_get(0)?,
+            token: row.try_get(1)?,
+            store: store.ok_or_else(|| damaged("identity", "id"))?,
+        })
+    }
 }
 
 pub(crate) fn share(

@@ -15,7 +15,10 @@ use crate::scopes::Scopes;
 mod both;
 mod budgets;
 mod events;
+mod history;
 mod limits;
+mod opening;
+mod silence;
 
 pub(crate) const NOW: i64 = 1_800_000_000_000;
 

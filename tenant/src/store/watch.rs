@@ -50,7 +50,7 @@ impl Watch {
                 **listener = None;
                 tokio::time::sleep(RETRY).await;
             }
-            match listen(address.expose()).await {
+            match store.patience.answer(listen(address.expose())).await {
                 Ok(listening) => {
                     **listener = Some(listening);
                     return;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use isolation::tag::TenantTag;
 use policies::WindowCap;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::RecallError;
 use crate::directory::snapshot::{Entry, Terms};
@@ -16,15 +17,34 @@ use crate::rate::{Limits, Rule};
 use crate::share::MemoryCap;
 use crate::store::limits;
 use crate::store::row::{self, StoredPurpose};
-use crate::store::{Digested, TenantEntry, TenantState};
+use crate::store::{Digested, Revision, StoreId, TenantEntry, TenantState};
 
 #[derive(Deserialize, Serialize)]
 pub(super) struct Head {
-    pub(super) revision: i64,
+    pub(super) revision: StoredRevision,
     pub(super) tenants: u32,
     pub(super) terms: u32,
     pub(super) keys: u32,
     pub(super) rules: u32,
+}
+
+#[derive(Deserialize, Serialize)]
+pub(super) struct StoredRevision {
+    store: [u8; 16],
+    number: i64,
+    token: Option<i64>,
+}
+
+impl StoredRevision {
+    pub(super) fn of(revision: Revision) -> Self {
+        let Revision { number, token, store } = revision;
+        Self { store: *store.0.as_bytes(), number, token }
+    }
+
+    pub(super) fn read(self) -> Revision {
+        let Self { store, number, token } = self;
+        Revision { number, token, store: StoreId(Uuid::from_bytes(store)) }
+    }
 }
 
 #[derive(Deserialize, Serialize)]

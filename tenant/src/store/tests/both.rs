@@ -254,7 +254,7 @@ async fn each_change_is_one_revision_and_says_what_it_touched(bench: Bench) {
     let mut moved = async |what: &str, tenants: usize, keys: usize| {
         let delta = bench.store.changes(last).await.unwrap();
         assert_eq!((delta.tenants.len(), delta.keys.len()), (tenants, keys), "{what}");
-        assert_eq!(delta.revision.0, last.0 + 1, "{what}");
+        assert_eq!(delta.revision.number, last.number + 1, "{what}");
         last = delta.revision;
     };
     let tenant = bench.tenant("Acme").await.id;
