@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::exit::{Doing, Exit, Failure};
+use crate::tenants::STORE_URL;
 
 /// From the start of the process to its ready line, at most: a model of 100 GB from a disk of 500 MB/s, and half again.
 const START_MAX: Duration = Duration::from_secs(300);
@@ -73,6 +74,8 @@ pub(crate) struct Engine {
 pub(crate) async fn launch(start: &Start) -> Result<(Engine, Ready), Failure> {
     let mut child = Command::new(&start.program)
         .args(&start.arguments)
+        // It holds a password, and the engine talks to no store.
+        .env_remove(STORE_URL)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         // A Ctrl-C at the terminal is ours to pass on: the engine must live while requests drain.

@@ -32,7 +32,7 @@ pub(crate) use usage::run_usage;
 
 /// Names the PostgreSQL database of tenants and keys; without it they lie in a file of the data folder. A variable, not an
 /// argument: arguments are seen by every process of the machine, and this holds a password.
-const STORE_URL: &str = "BULKHEAD_STORE_URL";
+pub(crate) const STORE_URL: &str = "BULKHEAD_STORE_URL";
 
 /// Opens the store: the PostgreSQL database that [`STORE_URL`] names, or the data folder's own file, which is made when there is
 /// none.
@@ -210,6 +210,7 @@ fn refused(doing: &str, error: &StoreError) -> Failure {
         | StoreError::OverlapTooLong { .. }
         | StoreError::Scopes(_)
         | StoreError::BadAddress
+        | StoreError::UnknownParameter(_)
         | StoreError::NotPostgres
         | StoreError::WindowCapTooHigh { .. }
         | StoreError::ConcurrencyTooHigh { .. }

@@ -252,6 +252,7 @@ impl From<StoreError> for Problem {
                 Self::new(Kind::StoreAway, detail).retry_after(Duration::ZERO)
             }
             StoreError::BadAddress
+            | StoreError::UnknownParameter(_)
             | StoreError::NotPostgres
             | StoreError::WrongPepper
             | StoreError::File(_)

@@ -1,5 +1,7 @@
 //! Gateways over one PostgreSQL: what a revocation takes, and what happens while the database is away.
 
+use std::os::unix::fs::MetadataExt;
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use integration::http;
@@ -95,6 +97,34 @@ fn a_server_goes_on_while_its_database_is_away() {
     server.knows(made["key"].as_str().unwrap());
 }
 
+/// The process that is this one's child.
+fn child_of(parent: u32) -> u32 {
+    let all =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut processes = all.filter_map(|name| name.parse::<u32>().ok());
+    let is_child = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // After the name, which may hold anything: the state, and then the parent.
+        let rest = stat.rsplit(") ").next().unwrap_or_default();
+        rest.split(' ').nth(1) == Some(parent.to_string().as_str())
+    };
+    processes.find(is_child).expect("a child")
+}
+
+/// The engine talks to no store, and the address holds a password.
+#[test]
+fn the_engine_is_not_told_the_store_s_address() {
+    let home = home_on(&database());
+    let server = home.up(&["--pool-tokens", "512"]);
+    let knows = |pid: u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+        String::from_utf8_lossy(&environment).contains("BULKHEAD_STORE_URL=")
+    };
+    let server_pid = server.process.pid();
+    assert!(knows(server_pid), "the control: the server itself is told");
+    assert!(!knows(child_of(server_pid)));
+}
+
 #[test]
 fn a_gateway_starts_while_its_database_is_away() {
     let (store, line) = by_line(&database());
@@ -108,9 +138,11 @@ fn a_gateway_starts_while_its_database_is_away() {
         gateway.knows(&key);
         gateway.knows(&revoked);
         wait::until("a copy", WAIT_MAX, || copy.exists().then_some(()));
-        let before = std::fs::read(&copy).unwrap();
+        // Another file: a confirmation is written into the one that is there.
+        let file = || std::fs::metadata(&copy).unwrap().ino();
+        let before = file();
         ask(&home, &format!("key revoke {revoked_id}"));
-        wait::until("another copy", WAIT_MAX, || (std::fs::read(&copy).unwrap() != before).then_some(()));
+        wait::until("another copy", WAIT_MAX, || (file() != before).then_some(()));
     }
     line.cut();
     let gateway = Services::gateway(&home);
@@ -124,11 +156,38 @@ fn a_gateway_starts_while_its_database_is_away() {
     line.cut();
     drop(gateway);
     std::fs::remove_file(&copy).unwrap();
-    let mut command = home.command(&["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    command.arg("--model").arg(home.place_model()).arg("--engine-socket").arg(home.path().join("none.sock"));
-    command.arg("--wire-key-file").arg(home.path().join("run/wire.key"));
-    let output = command.output().unwrap();
+    let output = refused_start(&home);
     assert_eq!(output.status.code(), Some(10), "without store and copy there is nobody to let in");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("cannot read the keys") && said.contains("no copy"), "{said}");
+}
+
+/// The output of a gateway that does not start.
+fn refused_start(home: &Home) -> Output {
+    let mut command = home.command(&["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    command.arg("--model").arg(home.place_model()).arg("--engine-socket").arg(home.path().join("none.sock"));
+    command.arg("--wire-key-file").arg(home.path().join("run/wire.key"));
+    command.output().unwrap()
+}
+
+#[test]
+fn what_the_store_itself_says_is_not_covered_up_by_the_copy() {
+    let store = database();
+    let home = home_on(&store);
+    ask(&home, "tenant create acme");
+    let (_, key) = made_key(&home);
+    let copy = home.path().join("keys.copy");
+    {
+        let gateway = Services::gateway(&home);
+        wait::until("a copy", WAIT_MAX, || copy.exists().then_some(()));
+        let status = || http::get(gateway.address(), "/v1/models", Some(&key)).status();
+        wait::until("the key", WAIT_MAX, || (status() == 503).then_some(()));
+    }
+    let other = Home::new(env!("CARGO_BIN_EXE_bulkhead"));
+    ask(&other, "tenant create acme");
+    std::fs::copy(other.path().join("pepper.key"), home.path().join("pepper.key")).unwrap();
+    let output = refused_start(&home);
+    assert_eq!(output.status.code(), Some(10), "the store was made with another pepper");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("pepper") && !said.contains("copy"), "{said}");
 }

@@ -9,6 +9,17 @@ use crate::scopes::TooManyEntries;
 use crate::share::BadShare;
 use crate::store::TenantId;
 
+/// What an address may say after its `?`.
+const KNOWN_PARAMETERS: &str =
+    "sslmode, sslrootcert, sslcert, sslkey, host, hostaddr, port, dbname, user, password, application_name";
+
+impl StoreError {
+    /// Whether an address may have this parameter.
+    pub(crate) fn is_known_parameter(name: &str) -> bool {
+        KNOWN_PARAMETERS.split(", ").any(|known| known == name)
+    }
+}
+
 /// Why the store did not do what it was asked. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -53,6 +64,9 @@ pub enum StoreError {
     /// The address of the database cannot be read. It is not repeated: it may hold a password.
     #[error("the address of the database cannot be read: postgres://user:password@host/database is expected")]
     BadAddress,
+    /// The address has a parameter that is not known. Its value is not repeated: it may be a secret.
+    #[error("the address of the database has a parameter that is not known: {0}; {KNOWN_PARAMETERS} are")]
+    UnknownParameter(String),
     /// The address is not one of PostgreSQL.
     #[error("the address of the database begins neither with postgres:// nor with postgresql://")]
     NotPostgres,
@@ -126,8 +140,58 @@ pub enum StoreError {
     NoRandomness,
 }
 
+impl StoreError {
+    /// Whether the database cannot be reached or does not answer. All else it says itself, or is wrong with what it holds.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Database(cause) if is_of_the_line(cause))
+    }
+}
+
+/// Whether an error is one of the way to the database, or of a server that takes nobody now.
+pub(crate) fn is_of_the_line(error: &sqlx::Error) -> bool {
+    if let sqlx::Error::Database(said) = error {
+        return said.code().is_some_and(|code| takes_nobody(&code));
+    }
+    // A line that is cut while the two greet each other breaks their protocol.
+    matches!(
+        error,
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::Protocol(_) | sqlx::Error::PoolTimedOut
+    )
+}
+
+/// SQLSTATE: exceptions of the connection, too many of them, shutting down, starting.
+fn takes_nobody(code: &str) -> bool {
+    let is_one = matches!(code, "53300" | "57P01" | "57P02" | "57P03");
+    is_one || (code.len() == 5 && code.starts_with("08"))
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(Box::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_of_the_line_say_that_the_store_is_away() {
+        let late = io::Error::from(io::ErrorKind::TimedOut);
+        for away in [sqlx::Error::Io(late), sqlx::Error::PoolTimedOut] {
+            assert!(StoreError::from(away).is_away());
+        }
+        for here in [
+            StoreError::WrongPepper,
+            StoreError::Full { limit: 1 },
+            StoreError::Damaged { table: "api_keys", column: "id" },
+            StoreError::Schema(Box::new(sqlx::migrate::MigrateError::Dirty(1))),
+            StoreError::File(io::ErrorKind::TimedOut.into()),
+            sqlx::Error::RowNotFound.into(),
+        ] {
+            assert!(!here.is_away(), "{here}");
+        }
+        assert!(["08006", "53300", "57P01", "57P02", "57P03"].into_iter().all(takes_nobody));
+        assert!(!["28P01", "3D000", "42P01", "57014", "8", "08"].into_iter().any(takes_nobody));
     }
 }

@@ -17,3 +17,24 @@ async fn a_refused_migration_keeps_nobody_else_out() {
     bench.again().await.unwrap();
     refused.prepare().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_parameter_that_is_not_known_is_named_without_its_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let connect = |end: &str| {
+        let url = format!("postgres://bulkhead@127.0.0.1:1/none{end}");
+        Store::connect_later(Secret::new(url), pepper_in(folder.path())).err().map(|error| error.to_string())
+    };
+    for known in ["", "?", "?sslmode=require", "?sslmode=require&application_name=a", "?password=hunter2"] {
+        assert_eq!(connect(known), None, "{known}");
+    }
+    for (bad, named) in [
+        ("?passwort=hunter2", "passwort"),
+        ("?sslmode=require&x=hunter2&y=1", "known: x;"),
+        ("?hunter2", "without a value"),
+        ("?options=-chunter2", "options"),
+    ] {
+        let said = connect(bad).expect(bad);
+        assert!(said.contains(named) && !said.contains("hunter2"), "{bad}: {said}");
+    }
+}
