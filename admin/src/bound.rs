@@ -3,7 +3,7 @@
 use core::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
-use tenant::{Concurrency, Limit, MemoryCap, WindowCap};
+use tenant::{BUDGET_MAX, Concurrency, Limit, MemoryCap, WindowCap};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 
@@ -44,7 +44,7 @@ macro_rules! word {
 
         impl utoipa::PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                number_or($text)
+                number_or($text, 1, u32::MAX.into())
             }
         }
 
@@ -69,10 +69,30 @@ word!(
     ConcurrencyValue, ConcurrencyWord, "inherit", Concurrency, Inherit, AtMost
 );
 
-/// A number from 1, or this word.
-fn number_or(word: &str) -> RefOr<Schema> {
+/// The limit of a budget, in tokens or micro-units of money, or `"open"`: none is set.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum BudgetLimit {
+    Number(u64),
+    Word(OpenWord),
+}
+
+impl BudgetLimit {
+    pub(crate) const OPEN: Self = Self::Word(OpenWord::Word);
+}
+
+impl utoipa::PartialSchema for BudgetLimit {
+    fn schema() -> RefOr<Schema> {
+        number_or("open", 0, BUDGET_MAX)
+    }
+}
+
+impl utoipa::ToSchema for BudgetLimit {}
+
+/// A number of this range, or this word.
+fn number_or(word: &str, least: u64, most: u64) -> RefOr<Schema> {
     let number =
-        ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(u32::MAX)).build();
+        ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(least)).maximum(Some(most)).build();
     let word = ObjectBuilder::new().schema_type(Type::String).enum_values(Some([word])).build();
     RefOr::T(OneOfBuilder::new().item(number).item(word).build().into())
 }

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 
 use crate::house::Shared;
 use crate::problem::{PROBLEM_JSON, ProblemView};
-use crate::{events, keys, limits, projects, tenants};
+use crate::{budgets, events, keys, limits, prices, projects, tenants, usage};
 
 /// The OpenAPI 3.1 document, as `GET /openapi.json` answers it.
 pub fn document() -> Document {
@@ -32,6 +32,10 @@ pub(crate) fn routes_and_document() -> (Router<Shared>, Document) {
         .routes(routes!(keys::revoke))
         .routes(routes!(limits::list))
         .routes(routes!(limits::get, limits::set, limits::change))
+        .routes(routes!(budgets::list))
+        .routes(routes!(budgets::get, budgets::set, budgets::lift))
+        .routes(routes!(prices::get, prices::set))
+        .routes(routes!(usage::get))
         .routes(routes!(events::list))
         .split_for_parts()
 }
@@ -40,7 +44,7 @@ pub(crate) fn routes_and_document() -> (Router<Shared>, Document) {
 #[openapi(
     info(
         title = "Bulkhead Admin API",
-        description = "Tenants, projects, keys, limits, and what was changed. Every error is a problem of RFC 9457.",
+        description = "Tenants, projects, keys, limits, budgets, prices, usage, and what was changed. Every error is a problem of RFC 9457.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
     servers((url = "/")),
@@ -79,13 +83,16 @@ const READING: [(StatusCode, &str); 7] = [
         "The store does not answer; whether something was changed is not known",
     ),
 ];
+/// The problem of what can be read and yet not be.
+const ASKING: (StatusCode, &str) =
+    (StatusCode::UNPROCESSABLE_ENTITY, "What is asked cannot be, or something else had this Idempotency-Key");
 /// Problems of all that has a body.
 const WRITING: [(StatusCode, &str); 5] = [
     (StatusCode::REQUEST_TIMEOUT, "The body did not come in time"),
     (StatusCode::CONFLICT, "It cannot be as things are, or was done before"),
     (StatusCode::PAYLOAD_TOO_LARGE, "The body is too large"),
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, "JSON is needed"),
-    (StatusCode::UNPROCESSABLE_ENTITY, "What is asked cannot be, or something else had this Idempotency-Key"),
+    ASKING,
 ];
 /// Problems of what is changed only as it is expected to look.
 const MATCHING: [(StatusCode, &str); 2] = [
@@ -117,16 +124,32 @@ type Responses = BTreeMap<String, RefOr<Response>>;
 
 /// What a look is refused with.
 pub(crate) struct Reading;
+/// What a look at what may not be is refused with.
+pub(crate) struct Looking;
 /// What the making of something is refused with.
 pub(crate) struct Creating;
 /// What a change of what was seen is refused with.
 pub(crate) struct Changing;
 /// What the end of something is refused with.
 pub(crate) struct Ending;
+/// What the end of what was seen is refused with.
+pub(crate) struct Lifting;
 
 impl IntoResponses for Reading {
     fn responses() -> Responses {
         problems(READING.iter())
+    }
+}
+
+impl IntoResponses for Looking {
+    fn responses() -> Responses {
+        problems(READING.iter().chain([&ASKING]))
+    }
+}
+
+impl IntoResponses for Lifting {
+    fn responses() -> Responses {
+        problems(READING.iter().chain([&ASKING]).chain(&MATCHING))
     }
 }
 

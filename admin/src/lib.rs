@@ -1,4 +1,4 @@
-//! The Admin API: tenants, projects, keys, limits and events over HTTP, with an OpenAPI document that is made of the code.
+//! The Admin API: tenants, projects, keys, limits, budgets, prices, usage and events over HTTP, with an OpenAPI document that is made of the code.
 //!
 //! The public interface is:
 //! - [`Api`], which is bound to an address and then run until it is told to end;
@@ -27,13 +27,16 @@ mod answer;
 mod asked;
 mod asker;
 mod bound;
+mod budgets;
 mod document;
 mod events;
 mod house;
 mod keys;
+mod level;
 mod limits;
 mod once;
 mod page;
+mod prices;
 mod problem;
 mod projects;
 pub mod roles;
@@ -41,6 +44,7 @@ mod scopes;
 mod serve;
 mod tenants;
 mod trace;
+mod usage;
 
 pub use document::document;
 pub use page::PAGE_MAX;

@@ -2,17 +2,16 @@
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tenant::{
-    KeyId, Level, Limits, LimitsChange, ModelName, Models, ProjectId, Reach, Rule, Scope, TenantId,
-};
-use utoipa::{IntoParams, ToSchema};
+use tenant::{Limits, LimitsChange, Reach, Rule, Scope};
+use utoipa::ToSchema;
 
 use crate::answer::Answer;
 use crate::asked::{Ask, At, Body, Expected, given};
 use crate::asker::Asker;
 use crate::bound::LimitValue;
-use crate::document::{Changing, Matching, Reading};
+use crate::document::{Changing, Looking, Matching, Reading};
 use crate::house::{House, Shared, now};
+use crate::level::{ForModel, LevelName, model_name, models, needed, parsed, reachable};
 use crate::page::{Listed, Page};
 use crate::problem::{Kind, Problem};
 use crate::roles::Operation;
@@ -36,15 +35,6 @@ pub(crate) struct LimitsView {
     prompt_tokens: LimitValue,
     /// Tokens that one request may ask to be written.
     output_tokens: LimitValue,
-}
-
-/// Whom limits bind.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LevelName {
-    Key,
-    Project,
-    Tenant,
 }
 
 /// All limits of a scope.
@@ -84,32 +74,14 @@ pub(crate) struct ChangedLimits {
     output_tokens: Option<LimitValue>,
 }
 
-/// Which requests limits count.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ForModel {
-    /// A model's name; all models together where it is left out.
-    #[param(min_length = 1, max_length = 128)]
-    model: Option<String>,
-}
-
 fn view(rule: &Rule) -> LimitsView {
-    let (level, id) = match rule.scope.level {
-        Level::Key(id) => (LevelName::Key, id.to_string()),
-        Level::Project(id) => (LevelName::Project, id.to_string()),
-        Level::Tenant(id) => (LevelName::Tenant, id.to_string()),
-    };
-    let model = match &rule.scope.models {
-        Models::All => None,
-        Models::One(name) => Some(name.as_str().to_owned()),
-    };
+    let (level, id) = LevelName::of(rule.scope.level);
     let Limits { requests_per_minute, tokens_per_minute, at_once, prompt_tokens, output_tokens } =
         rule.limits;
     LimitsView {
         level,
         id,
-        model,
+        model: model_name(&rule.scope.models),
         requests_per_minute: requests_per_minute.into(),
         tokens_per_minute: tokens_per_minute.into(),
         at_once: at_once.into(),
@@ -139,7 +111,7 @@ pub(crate) async fn list(
 #[utoipa::path(get, path = "/v1/limits/{level}/{id}", operation_id = "get_limits", tag = "limits",
     params(("level" = LevelName, Path, description = "Whom they bind"),
            ("id" = String, Path, description = "The id of the key, the project or the tenant"), ForModel),
-    responses((status = 200, description = "As they are", body = LimitsView, headers(("etag" = String))), Reading))]
+    responses((status = 200, description = "As they are", body = LimitsView, headers(("etag" = String))), Looking))]
 pub(crate) async fn get(
     State(house): State<Shared>,
     asker: Asker,
@@ -202,99 +174,34 @@ pub(crate) async fn change(
     shown(&house.store_of(&asker).change_limits(&rule.scope, change, expect, now()).await?)
 }
 
-/// What a tenant may take altogether is its provider's to say.
-const fn needed(level: Level) -> Operation {
-    match level {
-        Level::Tenant(_) => Operation::ChangeTenantLimits,
-        Level::Project(_) | Level::Key(_) => Operation::ChangeLimits,
-    }
-}
-
 fn shown(rule: &Rule) -> Result<Answer, Problem> {
     Ok(Answer::ok(&view(rule))?.version(rule.version()))
 }
 
-async fn held(
-    house: &House,
-    asker: &Asker,
-    level: &str,
-    id: &str,
-    ForModel { model }: ForModel,
-) -> Result<Rule, Problem> {
-    let level = parsed(level, id).ok_or_else(Problem::not_found)?;
-    let models = match model {
-        None => Models::All,
-        Some(name) => Models::One(ModelName::new(&name).ok_or_else(|| {
-            Problem::new(Kind::BadRequest, "`model` is no name of a model: 1 to 128 printable characters")
-        })?),
-    };
-    if level_is_nobodys(house, level).await? {
-        // Looked at before the store is asked for limits, so that an operator's key is not there for whom it does not belong to.
-        asker.reaches(None).then_some(()).ok_or_else(Problem::not_found)?;
-    }
-    let (tenant, rule) = house.store.limits_of(&Scope { level, models }).await?;
+async fn held(house: &House, asker: &Asker, level: &str, id: &str, model: ForModel) -> Result<Rule, Problem> {
+    let scope = model.scope(parsed(level, id).ok_or_else(Problem::not_found)?)?;
+    reachable(house, asker, scope.level).await?;
+    let (tenant, rule) = house.store.limits_of(&scope).await?;
     asker.reaches(Some(tenant)).then_some(rule).ok_or_else(Problem::not_found)
-}
-
-/// Whether it is a key of an operator, which has no limits.
-async fn level_is_nobodys(house: &House, level: Level) -> Result<bool, Problem> {
-    match level {
-        Level::Key(id) => {
-            let found = house.store.find_key(id).await?;
-            Ok(found.is_some_and(|key| key.purpose.tenant().is_none()))
-        }
-        Level::Project(_) | Level::Tenant(_) => Ok(false),
-    }
-}
-
-fn parsed(level: &str, id: &str) -> Option<Level> {
-    match level {
-        "key" => KeyId::parse(id).map(Level::Key),
-        "project" => ProjectId::parse(id).map(Level::Project),
-        "tenant" => TenantId::parse(id).map(Level::Tenant),
-        _ => None,
-    }
 }
 
 /// A scope as the place where a page ended: level, id and model, which may hold `/` itself.
 fn place(scope: &Scope) -> String {
-    let LevelAndModel { level, id, model } = LevelAndModel::of(scope);
-    format!("{level}/{id}/{model}")
+    let (level, id) = (scope.level.name(), LevelName::of(scope.level).1);
+    format!("{level}/{id}/{}", model_name(&scope.models).unwrap_or_default())
 }
 
 fn cursor(text: &str) -> Option<Scope> {
     let mut parts = text.splitn(3, '/');
     let level = parsed(parts.next()?, parts.next()?)?;
-    let models = match parts.next()? {
-        "" => Models::All,
-        name => Models::One(ModelName::new(name)?),
-    };
+    let models = models(parts.next()?)?;
     Some(Scope { level, models })
-}
-
-struct LevelAndModel<'a> {
-    level: &'static str,
-    id: String,
-    model: &'a str,
-}
-
-impl<'a> LevelAndModel<'a> {
-    fn of(scope: &'a Scope) -> Self {
-        let id = match scope.level {
-            Level::Key(id) => id.to_string(),
-            Level::Project(id) => id.to_string(),
-            Level::Tenant(id) => id.to_string(),
-        };
-        let model = match &scope.models {
-            Models::All => "",
-            Models::One(name) => name.as_str(),
-        };
-        Self { level: scope.level.name(), id, model }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use tenant::{KeyId, Level, ModelName, Models};
+
     use super::*;
 
     #[test]

@@ -5,7 +5,7 @@ use tenant::{Reach, Role};
 /// What may be done, as far as it is not open to each of them alike.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Operation {
-    /// Looks at tenants, projects, keys and limits.
+    /// Looks at tenants, projects, keys, limits, budgets, prices and usage.
     Read,
     /// Looks at what was changed, and by whom.
     ReadEvents,
@@ -13,12 +13,14 @@ pub enum Operation {
     CreateTenant,
     /// Changes a tenant's name, share and state.
     ChangeTenant,
-    /// Sets the limits of a whole tenant.
+    /// Sets the limits and budgets of a whole tenant.
     ChangeTenantLimits,
     /// Makes a project.
     CreateProject,
-    /// Sets the limits of a project or a key.
+    /// Sets the limits and budgets of a project or a key.
     ChangeLimits,
+    /// Sets what the tokens of each model cost.
+    ChangePrices,
     /// Makes, rotates and revokes keys that ask models.
     ChangeServiceKeys,
     /// Makes, rotates and revokes keys of a tenant's persons, and those that read its audit log.
@@ -29,7 +31,7 @@ pub enum Operation {
 
 impl Operation {
     /// All there are.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Read,
         Self::ReadEvents,
         Self::CreateTenant,
@@ -37,6 +39,7 @@ impl Operation {
         Self::ChangeTenantLimits,
         Self::CreateProject,
         Self::ChangeLimits,
+        Self::ChangePrices,
         Self::ChangeServiceKeys,
         Self::ChangePersonKeys,
         Self::RevokeOperatorKeys,
@@ -49,9 +52,10 @@ impl Operation {
             Self::ReadEvents => "read events",
             Self::CreateTenant => "make tenants",
             Self::ChangeTenant => "change tenants",
-            Self::ChangeTenantLimits => "change the limits of a tenant",
+            Self::ChangeTenantLimits => "change the limits and budgets of a tenant",
             Self::CreateProject => "make projects",
-            Self::ChangeLimits => "change the limits of projects and keys",
+            Self::ChangeLimits => "change the limits and budgets of projects and keys",
+            Self::ChangePrices => "change prices",
             Self::ChangeServiceKeys => "change service keys",
             Self::ChangePersonKeys => "change keys of persons and auditors",
             Self::RevokeOperatorKeys => "revoke keys of operators",
@@ -66,9 +70,10 @@ pub const fn may(reach: Reach, role: Role, operation: Operation) -> bool {
     match operation {
         Operation::Read => true,
         Operation::ReadEvents => matches!(role, Role::Owner | Role::Auditor),
-        Operation::CreateTenant | Operation::ChangeTenant | Operation::ChangeTenantLimits => {
-            is_operator && matches!(role, Role::Owner | Role::Admin)
-        }
+        Operation::CreateTenant
+        | Operation::ChangeTenant
+        | Operation::ChangeTenantLimits
+        | Operation::ChangePrices => is_operator && matches!(role, Role::Owner | Role::Admin),
         Operation::CreateProject | Operation::ChangeLimits => matches!(role, Role::Owner | Role::Admin),
         Operation::ChangeServiceKeys => matches!(role, Role::Owner | Role::Admin | Role::Member),
         Operation::ChangePersonKeys => matches!(role, Role::Owner),
@@ -83,7 +88,7 @@ mod tests {
     use super::*;
 
     /// A line for each operation: operators and then persons of a tenant, each as owner, admin, member and auditor.
-    const TABLE: [(Operation, &str); 10] = [
+    const TABLE: [(Operation, &str); 11] = [
         (Operation::Read, "yes yes yes yes | yes yes yes yes"),
         (Operation::ReadEvents, "yes no no yes | yes no no yes"),
         (Operation::CreateTenant, "yes yes no no | no no no no"),
@@ -91,6 +96,7 @@ mod tests {
         (Operation::ChangeTenantLimits, "yes yes no no | no no no no"),
         (Operation::CreateProject, "yes yes no no | yes yes no no"),
         (Operation::ChangeLimits, "yes yes no no | yes yes no no"),
+        (Operation::ChangePrices, "yes yes no no | no no no no"),
         (Operation::ChangeServiceKeys, "yes yes yes no | yes yes yes no"),
         (Operation::ChangePersonKeys, "yes no no no | yes no no no"),
         (Operation::RevokeOperatorKeys, "yes no no no | no no no no"),

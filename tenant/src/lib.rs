@@ -77,10 +77,10 @@ pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
     ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Action, Actor, BUDGET_MAX,
-    BUDGETS_MAX, BUSY_MAX, Before, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId,
-    Expect, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, LIST_PAGE_MAX, LimitsChange, ONCE_NAME_CHARS_MAX,
-    OVERLAP_MAX, Once, PROJECTS_MAX, Project, Revision, Revoked, Rotated, SecretRecord, ShareChange, Store,
-    StoreId, Stored, TENANTS_MAX, Tenant, TenantChange, TenantId, TenantState, USAGE_ANSWER_MAX,
-    USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum, Version,
+    BUDGETS_MAX, BUSY_MAX, Before, BudgetEntry, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event,
+    EventId, Expect, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, LIST_PAGE_MAX, LimitsChange,
+    ONCE_NAME_CHARS_MAX, OVERLAP_MAX, Once, PROJECTS_MAX, Project, Revision, Revoked, Rotated, SecretRecord,
+    ShareChange, Store, StoreId, Stored, TENANTS_MAX, Tenant, TenantChange, TenantId, TenantState,
+    USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum, Version,
 };
 pub use time::{MonoNanos, UnixMillis};

@@ -41,8 +41,7 @@ use change::Change;
 use dialect::Dialect;
 use patience::Patience;
 
-pub(crate) use budgets::BudgetEntry;
-pub use budgets::{BUDGET_MAX, BUDGETS_MAX};
+pub use budgets::{BUDGET_MAX, BUDGETS_MAX, BudgetEntry};
 pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
 pub use events::{Action, Actor, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId};
 pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};

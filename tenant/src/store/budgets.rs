@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::ledger::{Budget, BudgetKind, BudgetName, Period, Thresholds, Unit};
 use crate::store::events::{Action, Told};
 use crate::store::limits::{model, scope, subject, tenant_of};
-use crate::store::{Store, TenantId, room_for_one_more, row};
+use crate::store::{Expect, LIST_PAGE_MAX, Store, TenantId, room_for_one_more, row};
 use crate::time::UnixMillis;
 
 /// Budgets that a store may hold, those that were lifted included.
@@ -23,63 +23,132 @@ macro_rules! select {
 }
 pub(super) use select;
 
-/// A budget, or that there is none of this name any more.
+/// What stands under a budget's name.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum BudgetEntry {
+pub enum BudgetEntry {
+    /// This budget.
     Set(Budget),
+    /// None: it was lifted, or never set.
     Lifted(BudgetName),
+}
+
+impl BudgetEntry {
+    /// The name under which it stands.
+    pub fn name(&self) -> BudgetName {
+        match self {
+            Self::Set(budget) => budget.name(),
+            Self::Lifted(name) => name.clone(),
+        }
+    }
+
+    const fn budget(&self) -> Option<&Budget> {
+        match self {
+            Self::Set(budget) => Some(budget),
+            Self::Lifted(_) => None,
+        }
+    }
 }
 
 impl Store {
     /// Sets a budget, in place of the one that has its name.
     ///
     /// # Errors
-    /// [`StoreError::NoSuchKey`], [`StoreError::NoSuchProject`], [`StoreError::NoSuchTenant`]; [`StoreError::NoLimits`] for an
-    /// operator's key, which asks no models; [`StoreError::BudgetTooHigh`] above [`BUDGET_MAX`]; [`StoreError::Full`].
+    /// As [`Store::change_budget`].
     pub async fn set_budget(&self, budget: &Budget, now: UnixMillis) -> Result<(), StoreError> {
-        if budget.limit > BUDGET_MAX {
-            return Err(StoreError::BudgetTooHigh { asked: budget.limit, allowed: BUDGET_MAX });
-        }
-        self.change_budget(budget.name(), Some(budget), now).await
+        self.change_budget(&BudgetEntry::Set(budget.clone()), Expect::Any, now).await
     }
 
     /// Lifts a budget; what it counted is kept, and counts again if it is set again within the period.
     ///
     /// # Errors
-    /// As [`Store::set_budget`].
+    /// As [`Store::change_budget`].
     pub async fn lift_budget(&self, name: &BudgetName, now: UnixMillis) -> Result<(), StoreError> {
-        self.change_budget(name.clone(), None, now).await
+        self.change_budget(&BudgetEntry::Lifted(name.clone()), Expect::Any, now).await
     }
 
-    async fn change_budget(
+    /// Sets or lifts a budget. To lift one that is not set changes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchKey`], [`StoreError::NoSuchProject`], [`StoreError::NoSuchTenant`]; [`StoreError::NoLimits`] for an
+    /// operator's key, which asks no models; [`StoreError::BudgetTooHigh`] above [`BUDGET_MAX`]; [`StoreError::Stale`];
+    /// [`StoreError::Full`].
+    pub async fn change_budget(
         &self,
-        name: BudgetName,
-        budget: Option<&Budget>,
+        asked: &BudgetEntry,
+        expect: Expect,
         now: UnixMillis,
     ) -> Result<(), StoreError> {
+        if let Some(Budget { limit, .. }) = asked.budget().filter(|budget| budget.limit > BUDGET_MAX) {
+            return Err(StoreError::BudgetTooHigh { asked: *limit, allowed: BUDGET_MAX });
+        }
+        let name = asked.name();
         let mut change = self.change().await?;
         let tenant = tenant_of(change.on(), name.level).await?;
-        let before = held(change.on(), &name).await?;
-        if before.is_none() {
+        let row = held(change.on(), &name).await?;
+        let has_row = row.is_some();
+        let before = row.unwrap_or_else(|| BudgetEntry::Lifted(name.clone()));
+        expect.check(before.version())?;
+        if before.budget().is_none() && asked.budget().is_none() {
+            return Ok(());
+        }
+        if !has_row {
             // The rows of budgets that were lifted are counted too: they are kept.
             let all = sqlx::query_scalar("SELECT count(*) FROM budgets").fetch_one(change.on()).await?;
             room_for_one_more(all, self.room.budgets)?;
         }
         let revision = change.revision();
-        write(change.on(), tenant, (&name, budget), revision).await?;
-        let before = before.and_then(|entry| match entry {
-            BudgetEntry::Set(budget) => Some(budget.public()),
-            BudgetEntry::Lifted(_) => None,
-        });
+        write(change.on(), tenant, (&name, asked.budget()), revision).await?;
         let told = Told {
             action: Action::BudgetChange,
             subject: subject(name.level),
             tenant: Some(tenant),
-            before,
-            after: budget.map(Budget::public),
+            before: before.budget().map(Budget::public),
+            after: asked.budget().map(Budget::public),
         };
         self.tell(&mut change, now, told).await?;
         change.commit().await
+    }
+
+    /// What stands under a budget's name, and whose it is.
+    ///
+    /// # Errors
+    /// As [`Store::change_budget`], where there is nothing that a budget of this name could bind.
+    pub async fn budget_of(&self, name: &BudgetName) -> Result<(TenantId, BudgetEntry), StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        let tenant = tenant_of(&mut connection, name.level).await?;
+        let found = held(&mut connection, name).await?;
+        Ok((tenant, found.unwrap_or_else(|| BudgetEntry::Lifted(name.clone()))))
+    }
+
+    /// Budgets of a tenant, its projects and its keys after the one of this name, in the order of their names as the database
+    /// compares texts; those that were lifted are left out. At most [`LIST_PAGE_MAX`].
+    ///
+    /// # Errors
+    /// As the database reports.
+    pub async fn budgets_page(
+        &self,
+        tenant: TenantId,
+        after: Option<&BudgetName>,
+        most: u32,
+    ) -> Result<Vec<Budget>, StoreError> {
+        // Before all names: no level is called nothing.
+        let [level, subject, model, unit, period, kind] = after.map(stored_name).unwrap_or_default();
+        let rows = sqlx::query(select!(
+            "WHERE tenant = $1 AND amount IS NOT NULL
+               AND (level, subject, model, unit, period, kind) > ($2, $3, $4, $5, $6, $7)
+             ORDER BY level, subject, model, unit, period, kind LIMIT $8"
+        ))
+        .bind(tenant.bytes().as_slice())
+        .bind(level)
+        .bind(subject)
+        .bind(model)
+        .bind(unit)
+        .bind(period)
+        .bind(kind)
+        .bind(i64::from(most.min(LIST_PAGE_MAX)))
+        .fetch_all(&self.pool)
+        .await?;
+        set_ones(&rows)
     }
 
     /// The budgets of a tenant, its projects and its keys, but for those that were lifted.
@@ -93,27 +162,39 @@ impl Store {
         .bind(tenant.bytes().as_slice())
         .fetch_all(&self.pool)
         .await?;
-        let entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let set = |entry| match entry {
-            BudgetEntry::Set(budget) => Some(budget),
-            BudgetEntry::Lifted(_) => None,
-        };
-        Ok(entries.into_iter().filter_map(set).collect())
+        set_ones(&rows)
     }
 }
 
-/// The budget of this name, or that it was lifted; none where there never was one.
-async fn held(on: &mut AnyConnection, name: &BudgetName) -> Result<Option<BudgetEntry>, StoreError> {
+fn set_ones(rows: &[AnyRow]) -> Result<Vec<Budget>, StoreError> {
+    let entries = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let set = |entry| match entry {
+        BudgetEntry::Set(budget) => Some(budget),
+        BudgetEntry::Lifted(_) => None,
+    };
+    Ok(entries.into_iter().filter_map(set).collect())
+}
+
+/// A name as it is stored: level, subject, model, unit, period, kind.
+fn stored_name(name: &BudgetName) -> [String; 6] {
     let BudgetName { level, models, unit, period, kind } = name;
+    let texts = [level.name(), model(models), unit.name(), period.name(), kind.name()];
+    let [level_name, model, unit, period, kind] = texts.map(ToOwned::to_owned);
+    [level_name, subject(*level), model, unit, period, kind]
+}
+
+/// The row of this name; none where there never was a budget of it.
+async fn held(on: &mut AnyConnection, name: &BudgetName) -> Result<Option<BudgetEntry>, StoreError> {
+    let [level, subject, model, unit, period, kind] = stored_name(name);
     let row = sqlx::query(select!(
         "WHERE level = $1 AND subject = $2 AND model = $3 AND unit = $4 AND period = $5 AND kind = $6"
     ))
-    .bind(level.name())
-    .bind(subject(*level))
-    .bind(model(models).to_owned())
-    .bind(unit.name())
-    .bind(period.name())
-    .bind(kind.name())
+    .bind(level)
+    .bind(subject)
+    .bind(model)
+    .bind(unit)
+    .bind(period)
+    .bind(kind)
     .fetch_optional(on)
     .await?;
     row.as_ref().map(read).transpose()
@@ -125,19 +206,19 @@ async fn write(
     (name, budget): (&BudgetName, Option<&Budget>),
     revision: i64,
 ) -> Result<(), StoreError> {
-    let BudgetName { level, models, unit, period, kind } = name;
+    let [level, subject, model, unit, period, kind] = stored_name(name);
     sqlx::query(
         "INSERT INTO budgets (level, subject, model, unit, period, kind, tenant, amount, thresholds, revision)
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
          ON CONFLICT (level, subject, model, unit, period, kind)
          DO UPDATE SET amount = excluded.amount, thresholds = excluded.thresholds, revision = excluded.revision",
     )
-    .bind(level.name())
-    .bind(subject(*level))
-    .bind(model(models).to_owned())
-    .bind(unit.name())
-    .bind(period.name())
-    .bind(kind.name())
+    .bind(level)
+    .bind(subject)
+    .bind(model)
+    .bind(unit)
+    .bind(period)
+    .bind(kind)
     .bind(tenant.bytes().as_slice())
     // At most `BUDGET_MAX`, as was looked at before.
     .bind(budget.map(|budget| i64::try_from(budget.limit).unwrap_or(i64::MAX)))

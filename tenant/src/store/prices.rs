@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::ledger::{Price, Prices};
 use crate::level::ModelName;
 use crate::store::events::{Action, Told};
-use crate::store::{Store, row};
+use crate::store::{Expect, Store, row};
 use crate::time::UnixMillis;
 
 /// What [`read`] reads.
@@ -28,8 +28,22 @@ impl Store {
     /// # Errors
     /// As the database reports.
     pub async fn set_prices(&self, prices: &Prices, now: UnixMillis) -> Result<(), StoreError> {
+        self.change_prices(prices, Expect::Any, now).await
+    }
+
+    /// The same, if the list looks as is expected.
+    ///
+    /// # Errors
+    /// [`StoreError::Stale`]; as the database reports.
+    pub async fn change_prices(
+        &self,
+        prices: &Prices,
+        expect: Expect,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
         let mut change = self.change().await?;
         let before = held(change.on()).await?;
+        expect.check(before.version())?;
         let revision = change.revision();
         sqlx::query(
             "UPDATE prices SET prompt = NULL, cached = NULL, completion = NULL, revision = $1 WHERE prompt IS NOT NULL",

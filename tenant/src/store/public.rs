@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use policies::WindowCap;
 
 use crate::error::StoreError;
-use crate::ledger::{Budget, Price, Prices};
+use crate::ledger::{Budget, BudgetName, Price, Prices};
 use crate::level::{ModelName, Models};
 use crate::limits::{Concurrency, Expiry};
 use crate::purpose::Purpose;
 use crate::rate::{Limit, Rule};
 use crate::share::MemoryCap;
-use crate::store::{KeyRecord, Project, Tenant, TenantState, limits};
+use crate::store::{BudgetEntry, KeyRecord, Project, Tenant, TenantState, limits};
 use crate::time::UnixMillis;
 
 /// Recognises what a thing looks like: another look is another version. It tells nothing of how often a store was changed.
@@ -147,27 +147,41 @@ impl KeyRecord {
     }
 }
 
+impl BudgetEntry {
+    /// What it looks like; what is spent is no part of that.
+    pub fn version(&self) -> Version {
+        match self {
+            Self::Set(budget) => Version::of(&budget.public()),
+            Self::Lifted(name) => Version::of(&of_budget(name, None)),
+        }
+    }
+}
+
 impl Budget {
-    /// What it looks like.
+    pub(super) fn public(&self) -> Value {
+        of_budget(&self.name(), Some(self))
+    }
+}
+
+fn of_budget(name: &BudgetName, set: Option<&Budget>) -> Value {
+    json!({
+        "level": name.level.name(),
+        "id": limits::subject(name.level),
+        "model": of_model(&name.models),
+        "count": name.unit.name(),
+        "per": name.period.name(),
+        "kind": name.kind.name(),
+        "limit": set.map(|budget| budget.limit),
+        "warn_at": set.map(|budget| budget.thresholds.percents().collect::<Vec<_>>()),
+    })
+}
+
+impl Prices {
+    /// What the list looks like.
     pub fn version(&self) -> Version {
         Version::of(&self.public())
     }
 
-    pub(super) fn public(&self) -> Value {
-        json!({
-            "level": self.level.name(),
-            "id": limits::subject(self.level),
-            "model": of_model(&self.models),
-            "count": self.unit.name(),
-            "per": self.period.name(),
-            "kind": self.kind.name(),
-            "limit": self.limit,
-            "warn_at": self.thresholds.percents().collect::<Vec<_>>(),
-        })
-    }
-}
-
-impl Prices {
     pub(super) fn public(&self) -> Value {
         let one = |(model, price): (&ModelName, Price)| {
             let [prompt, cached, completion] = price.parts();

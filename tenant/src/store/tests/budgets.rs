@@ -7,10 +7,13 @@ use crate::ledger::{
     Amounts, Batch, Budget, BudgetKind, Payer, Period, Price, Prices, Pricing, Thresholds, Unit, UsageRow,
 };
 use crate::level::{Level, ModelName, Models, ProjectId};
+use crate::purpose::Reach;
 
 on_both!(
     budgets_are_kept_changed_lifted_and_followed,
     budgets_are_refused_by_name,
+    budgets_change_only_as_they_are_expected_to_look,
+    budgets_come_in_pages,
     prices_are_one_list,
     usage_is_added_once_and_summed_by_its_parts,
     usage_that_is_too_much_for_an_answer_is_refused,
@@ -101,6 +104,67 @@ async fn budgets_are_refused_by_name(mut bench: Bench) {
     bench.by_hand("UPDATE budgets SET thresholds = '80,50'").await.unwrap();
     let read = bench.store.list_budgets(tenant).await.err();
     assert!(matches!(read, Some(StoreError::Damaged { table: "budgets", column: "thresholds" })));
+}
+
+async fn budgets_change_only_as_they_are_expected_to_look(bench: Bench) {
+    let tenant = bench.tenant("Acme").await.id;
+    let one = budget(Level::Tenant(tenant), 1);
+    let (set, lifted) = (BudgetEntry::Set(one.clone()), BudgetEntry::Lifted(one.name()));
+    let change = async |entry: &BudgetEntry, seen: &BudgetEntry| {
+        bench.store.change_budget(entry, Expect::Version(seen.version()), at(NOW)).await
+    };
+    let held = async || bench.store.budget_of(&one.name()).await.unwrap();
+    assert_eq!(held().await, (tenant, lifted.clone()));
+    assert!(matches!(change(&set, &set).await, Err(StoreError::Stale)));
+    change(&set, &lifted).await.unwrap();
+    assert_eq!(held().await, (tenant, set.clone()));
+    assert!(matches!(change(&lifted, &lifted).await, Err(StoreError::Stale)));
+    let events = async || bench.store.events(Reach::Installation, EventId::NONE, 100).await.unwrap().len();
+    change(&lifted, &set).await.unwrap();
+    let (told, revision) = (events().await, bench.store.revision().await.unwrap());
+    change(&lifted, &lifted).await.unwrap();
+    let after = (events().await, bench.store.revision().await.unwrap());
+    assert_eq!((told, revision), after, "what is not set is not lifted");
+    assert_eq!(held().await, (tenant, lifted));
+
+    let prices = |part| Prices::new([(model("a"), Price::new(part, part, part).unwrap())]).unwrap();
+    let change = async |list: &Prices, seen: &Prices| {
+        bench.store.change_prices(list, Expect::Version(seen.version()), at(NOW)).await
+    };
+    assert!(matches!(change(&prices(1), &prices(2)).await, Err(StoreError::Stale)));
+    change(&prices(1), &Prices::default()).await.unwrap();
+    change(&prices(2), &prices(1)).await.unwrap();
+    assert_eq!(bench.store.prices().await.unwrap(), prices(2));
+}
+
+async fn budgets_come_in_pages(bench: Bench) {
+    let (tenant, other) = (bench.tenant("Acme").await.id, bench.tenant("Other").await.id);
+    let mut all = vec![];
+    for period in [Period::Day, Period::Month, Period::Total] {
+        for kind in [BudgetKind::Hard, BudgetKind::Soft] {
+            for models in [Models::All, Models::One(model("a/b"))] {
+                all.push(Budget { period, kind, models, ..budget(Level::Tenant(tenant), 1) });
+            }
+        }
+    }
+    for budget in all.iter().chain([&budget(Level::Tenant(other), 1)]) {
+        bench.store.set_budget(budget, at(NOW)).await.unwrap();
+    }
+    bench.store.lift_budget(&all[0].name(), at(NOW)).await.unwrap();
+    for most in [1, 4, 11, 12] {
+        let mut seen: Vec<Budget> = vec![];
+        loop {
+            let after = seen.last().map(Budget::name);
+            let page = bench.store.budgets_page(tenant, after.as_ref(), most).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            assert!(page.len() <= most as usize);
+            seen.extend(page);
+        }
+        assert_eq!(seen, bench.store.list_budgets(tenant).await.unwrap());
+        assert_eq!(seen.len(), all.len() - 1);
+    }
 }
 
 async fn prices_are_one_list(bench: Bench) {
