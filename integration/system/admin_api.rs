@@ -87,6 +87,10 @@ fn every_answer_is_one_that_the_document_describes() {
     let home = Home::new(env!("CARGO_BIN_EXE_bulkhead"));
     ask(&home, "tenant create acme");
     let live = ask(&home, "key create --tenant acme");
+    ask(&home, "budget set --tenant acme --count tokens --per month --limit 1000000 --warn-at 50,80");
+    let prices = home.path().join("prices.toml");
+    std::fs::write(&prices, "[models.a]\nprompt = \"1\"\ncompletion = \"2\"\n").unwrap();
+    assert!(home.run(&["price", "apply", prices.to_str().unwrap()]).status.success());
     let services = Services::gateway_with_api(&home, &policy());
     let api = services.api();
     let operator = person(&home, api, "--for owner");

@@ -43,6 +43,8 @@ async fn pages_go_on_where_they_ended(rig: Rig) {
         let body = json!({ "at_once": 1 });
         rig.ask(&owner, &format!("PATCH /v1/limits/key/{id}?model=a/b"), &[("if-match", "*")], Some(&body))
             .await;
+        let line = format!("PUT /v1/budgets/key/{id}/tokens/day/hard?model=a/b");
+        rig.ask(&owner, &line, &[("if-match", "*")], Some(&json!({ "limit": number }))).await;
     }
     for most in [1, 2, 5, 200] {
         assert_eq!(walk(&rig, &owner, "/v1/tenants", most).await.len(), 1);
@@ -52,12 +54,14 @@ async fn pages_go_on_where_they_ended(rig: Rig) {
         assert_eq!(walk(&rig, &rig.operator, "/v1/keys", most).await.len(), 8);
         assert_eq!(walk(&rig, &owner, "/v1/limits", most).await.len(), 5);
         assert_eq!(walk(&rig, &rig.operator, &format!("/v1/limits?tenant={acme}"), most).await.len(), 5);
+        assert_eq!(walk(&rig, &owner, "/v1/budgets", most).await.len(), 5);
+        assert_eq!(walk(&rig, &rig.operator, &format!("/v1/budgets?tenant={acme}"), most).await.len(), 5);
         let events = walk(&rig, &owner, "/v1/events", most).await;
-        assert_eq!(events.len(), 2 + 1 + 15);
+        assert_eq!(events.len(), 2 + 1 + 20);
         assert_eq!(walk(&rig, &owner, "/v1/events", 200).await, events);
     }
     for bad in ["limit=0", "limit=201", "limit=x", "after=%00", "limit=1&limit=2", "size=3", "after="] {
-        for path in ["tenants", "projects", "keys", "limits", "events"] {
+        for path in ["tenants", "projects", "keys", "limits", "budgets", "events"] {
             let refused = rig.get(&owner, &format!("/v1/{path}?{bad}")).await;
             assert_eq!((refused.status, refused.problem()), (400, "bad-request".into()), "{path}?{bad}");
         }
@@ -179,6 +183,12 @@ async fn what_is_another_tenants_is_not_there(rig: Rig) {
         (format!("GET /v1/limits/key/{id}"), format!("GET /v1/limits/key/{no_key}")),
         (format!("GET /v1/limits/project/{project}"), format!("GET /v1/limits/project/{nobody}")),
         (format!("GET /v1/limits/tenant/{acme}"), format!("GET /v1/limits/tenant/{nobody}")),
+        (
+            format!("GET /v1/budgets/key/{id}/tokens/day/hard"),
+            format!("GET /v1/budgets/key/{no_key}/tokens/day/hard"),
+        ),
+        (format!("GET /v1/budgets?tenant={acme}"), format!("GET /v1/budgets?tenant={nobody}")),
+        (format!("GET /v1/usage?tenant={acme}"), format!("GET /v1/usage?tenant={nobody}")),
         (format!("GET /v1/keys?tenant={acme}"), format!("GET /v1/keys?tenant={nobody}")),
         (format!("GET /v1/events?tenant={acme}"), format!("GET /v1/events?tenant={nobody}")),
     ] {
@@ -197,6 +207,8 @@ async fn what_is_another_tenants_is_not_there(rig: Rig) {
         (format!("PATCH /v1/tenants/{acme}"), json!({ "name": "mine" })),
         (format!("PATCH /v1/limits/key/{id}"), body.clone()),
         (format!("PATCH /v1/limits/tenant/{acme}"), body),
+        (format!("PUT /v1/budgets/key/{id}/tokens/day/hard"), json!({ "limit": 1 })),
+        (format!("DELETE /v1/budgets/project/{project}/tokens/day/hard"), json!({})),
         (format!("POST /v1/keys/{id}/rotate"), json!({})),
         ("POST /v1/projects".to_owned(), json!({ "name": "x", "tenant_id": acme.to_string() })),
         ("POST /v1/keys".to_owned(), json!({ "name": "x", "for": "live", "tenant_id": acme.to_string() })),

@@ -11,6 +11,7 @@
 )]
 
 mod changes;
+mod charges;
 mod conventions;
 mod door;
 mod rig;

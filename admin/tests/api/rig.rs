@@ -16,7 +16,7 @@ use tenant::{
 use tokio::sync::oneshot;
 
 /// Keys that do not work which a test's address may present in a minute.
-pub const FAILURES: u32 = 20;
+pub const FAILURES: u32 = 40;
 
 pub struct Rig {
     pub store: Store,

@@ -28,13 +28,15 @@ async fn ask(
         Reach::Installation => format!("/v1/{name}?tenant={tenant}"),
         Reach::Tenant(_) => format!("/v1/{name}"),
     };
-    let limits = json!({ "at_once": 3 });
+    let (limits, budget) = (json!({ "at_once": 3 }), json!({ "limit": 3 }));
     match operation {
         Operation::Read => {
             let mut answers = vec![];
-            for name in ["tenants", "projects", "keys", "limits"] {
+            for name in ["tenants", "projects", "keys", "limits", "budgets", "usage"] {
                 answers.push(rig.get(key, &list(name)).await);
             }
+            answers.push(rig.get(key, "/v1/prices").await);
+            answers.push(rig.get(key, &format!("/v1/budgets/tenant/{tenant}/money/day/soft")).await);
             answers.push(rig.get(key, &format!("/v1/tenants/{tenant}")).await);
             answers.push(rig.get(key, &format!("/v1/limits/tenant/{tenant}")).await);
             answers
@@ -46,7 +48,12 @@ async fn ask(
             vec![rig.ask(key, &format!("PATCH /v1/tenants/{tenant}"), &any, Some(&body)).await]
         }
         Operation::ChangeTenantLimits => {
-            vec![rig.ask(key, &format!("PATCH /v1/limits/tenant/{tenant}"), &any, Some(&limits)).await]
+            let path = format!("/v1/budgets/tenant/{tenant}/tokens/month/hard");
+            vec![
+                rig.ask(key, &format!("PATCH /v1/limits/tenant/{tenant}"), &any, Some(&limits)).await,
+                rig.ask(key, &format!("PUT {path}"), &any, Some(&budget)).await,
+                rig.ask(key, &format!("DELETE {path}"), &any, None).await,
+            ]
         }
         Operation::CreateProject => vec![rig.post(key, "/v1/projects", own(json!({ "name": unique }))).await],
         Operation::ChangeLimits => {
@@ -55,7 +62,20 @@ async fn ask(
             vec![
                 rig.ask(key, &format!("PATCH /v1/limits/project/{project}"), &any, Some(&limits)).await,
                 rig.ask(key, &format!("PATCH /v1/limits/key/{id}"), &any, Some(&limits)).await,
+                rig.ask(
+                    key,
+                    &format!("PUT /v1/budgets/project/{project}/money/day/soft"),
+                    &any,
+                    Some(&budget),
+                )
+                .await,
+                rig.ask(key, &format!("PUT /v1/budgets/key/{id}/tokens/total/hard"), &any, Some(&budget))
+                    .await,
+                rig.ask(key, &format!("DELETE /v1/budgets/key/{id}/tokens/total/hard"), &any, None).await,
             ]
+        }
+        Operation::ChangePrices => {
+            vec![rig.ask(key, "PUT /v1/prices", &any, Some(&json!({ "data": [] }))).await]
         }
         Operation::ChangeServiceKeys => {
             let (id, _) = rig.live(&rig.operator, tenant).await;
@@ -125,7 +145,11 @@ async fn keys_of_operators_are_the_command_lines(rig: Rig) {
     let limits = rig.get(&rig.operator, &format!("/v1/limits/key/{operator}")).await;
     assert_eq!(limits.problem(), "invalid", "an operator's key asks no models");
     let (tenant, owner) = rig.tenant("acme").await;
-    for path in [format!("/v1/keys/{operator}"), format!("/v1/limits/key/{operator}")] {
+    for path in [
+        format!("/v1/keys/{operator}"),
+        format!("/v1/limits/key/{operator}"),
+        format!("/v1/budgets/key/{operator}/tokens/day/hard"),
+    ] {
         assert_eq!(rig.get(&owner, &path).await.problem(), "not-found", "{path}");
     }
     let raised = rig.post(&owner, "/v1/keys", json!({ "name": "x", "for": "owner" })).await.json();
