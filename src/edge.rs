@@ -74,12 +74,14 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
 async fn directory(data: &DataDir, store: &Store, policy: &Policy) -> Result<Directory, Failure> {
     let error = match Directory::open(store).await {
         Ok(directory) => return Ok(directory),
-        Err(error) => error,
+        Err(error) if error.is_away() => error,
+        // What the store itself says is not to be covered up by what it said before.
+        Err(error) => return Err(Failure::new(Exit::Store, format_args!("cannot read the keys: {error}"))),
     };
     match Directory::recall(store, &data.keys(), policy.keys_age_max_ms()) {
         Ok(directory) => {
-            let age_s = directory.health(Instant::now()).age.as_secs();
-            tracing::error!(%error, age_s, "the store of the keys is away: starting with the copy that was kept");
+            let (age_s, of) = (directory.health(Instant::now()).age.as_secs(), directory.store());
+            tracing::error!(%error, age_s, store = %of, "the store of the keys is away: starting with the copy that was kept");
             Ok(directory)
         }
         Err(recall) => {

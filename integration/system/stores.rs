@@ -1,5 +1,7 @@
 //! Gateways over one PostgreSQL: what a revocation takes, and what happens while the database is away.
 
+use std::os::unix::fs::MetadataExt;
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use integration::http;
@@ -108,9 +110,11 @@ fn a_gateway_starts_while_its_database_is_away() {
         gateway.knows(&key);
         gateway.knows(&revoked);
         wait::until("a copy", WAIT_MAX, || copy.exists().then_some(()));
-        let before = std::fs::read(&copy).unwrap();
+        // Another file: a confirmation is written into the one that is there.
+        let file = || std::fs::metadata(&copy).unwrap().ino();
+        let before = file();
         ask(&home, &format!("key revoke {revoked_id}"));
-        wait::until("another copy", WAIT_MAX, || (std::fs::read(&copy).unwrap() != before).then_some(()));
+        wait::until("another copy", WAIT_MAX, || (file() != before).then_some(()));
     }
     line.cut();
     let gateway = Services::gateway(&home);
@@ -124,11 +128,38 @@ fn a_gateway_starts_while_its_database_is_away() {
     line.cut();
     drop(gateway);
     std::fs::remove_file(&copy).unwrap();
-    let mut command = home.command(&["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    command.arg("--model").arg(home.place_model()).arg("--engine-socket").arg(home.path().join("none.sock"));
-    command.arg("--wire-key-file").arg(home.path().join("run/wire.key"));
-    let output = command.output().unwrap();
+    let output = refused_start(&home);
     assert_eq!(output.status.code(), Some(10), "without store and copy there is nobody to let in");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("cannot read the keys") && said.contains("no copy"), "{said}");
+}
+
+/// The output of a gateway that does not start.
+fn refused_start(home: &Home) -> Output {
+    let mut command = home.command(&["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    command.arg("--model").arg(home.place_model()).arg("--engine-socket").arg(home.path().join("none.sock"));
+    command.arg("--wire-key-file").arg(home.path().join("run/wire.key"));
+    command.output().unwrap()
+}
+
+#[test]
+fn what_the_store_itself_says_is_not_covered_up_by_the_copy() {
+    let store = database();
+    let home = home_on(&store);
+    ask(&home, "tenant create acme");
+    let (_, key) = made_key(&home);
+    let copy = home.path().join("keys.copy");
+    {
+        let gateway = Services::gateway(&home);
+        wait::until("a copy", WAIT_MAX, || copy.exists().then_some(()));
+        let status = || http::get(gateway.address(), "/v1/models", Some(&key)).status();
+        wait::until("the key", WAIT_MAX, || (status() == 503).then_some(()));
+    }
+    let other = Home::new(env!("CARGO_BIN_EXE_bulkhead"));
+    ask(&other, "tenant create acme");
+    std::fs::copy(other.path().join("pepper.key"), home.path().join("pepper.key")).unwrap();
+    let output = refused_start(&home);
+    assert_eq!(output.status.code(), Some(10), "the store was made with another pepper");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("pepper") && !said.contains("copy"), "{said}");
 }

@@ -33,7 +33,7 @@ use crate::pepper::Pepper;
 use crate::presence::{Presence, Present};
 use crate::rate::{BadChain, Chain};
 use crate::share::TenantShare;
-use crate::store::{Digested, Revision, Store, TenantState};
+use crate::store::{Digested, Revision, Store, StoreId, TenantState};
 use crate::time::UnixMillis;
 use caller::identify;
 use lag::Lags;
@@ -88,12 +88,16 @@ impl Directory {
     }
 
     /// Reads all keys from the copy that a follower keeps ([`Keep::At`]), for a start without the store. The copy is at most
-    /// `age_max` old, or not taken.
+    /// `age_max` old, and of this store as far as that is known, or not taken.
     ///
     /// # Errors
     /// [`RecallError`].
     pub fn recall(store: &Store, copy: &Path, age_max: Duration) -> Result<Self, RecallError> {
         let (snapshot, age) = disk::load(copy, age_max)?;
+        let of = snapshot.revision().store;
+        if let Some(store) = store.id().filter(|store| *store != of) {
+            return Err(RecallError::OtherStore { copy: of, store });
+        }
         let confirmed = Instant::now().checked_sub(age).ok_or(RecallError::TooOld { age, age_max })?;
         Self::of(snapshot, store.pepper(), confirmed).map_err(|_| RecallError::NoRandomness)
     }
@@ -236,6 +240,17 @@ impl Directory {
             failures: self.failures.load(Ordering::Relaxed),
             is_told: self.is_told.load(Ordering::Relaxed),
         }
+    }
+
+    /// Which store the keys are of.
+    pub fn store(&self) -> StoreId {
+        self.snapshot.load().revision().store
+    }
+
+    /// When the store last confirmed the snapshot, or one before it, by the wall clock.
+    fn confirmed_at(&self) -> UnixMillis {
+        let age = Instant::now().saturating_duration_since(**self.confirmed.load());
+        UnixMillis::from_system(SystemTime::now().checked_sub(age).unwrap_or(UNIX_EPOCH))
     }
 
     /// What tenants may hold of an engine's memory, as the store last said; only those for whom something was said.

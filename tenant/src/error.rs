@@ -100,8 +100,58 @@ pub enum StoreError {
     NoRandomness,
 }
 
+impl StoreError {
+    /// Whether the database cannot be reached or does not answer. All else it says itself, or is wrong with what it holds.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Self::Database(cause) if is_of_the_line(cause))
+    }
+}
+
+/// Whether an error is one of the way to the database, or of a server that takes nobody now.
+pub(crate) fn is_of_the_line(error: &sqlx::Error) -> bool {
+    if let sqlx::Error::Database(said) = error {
+        return said.code().is_some_and(|code| takes_nobody(&code));
+    }
+    // A line that ends within an answer is told as a breach of the protocol.
+    matches!(
+        error,
+        sqlx::Error::Io(_) | sqlx::Error::Tls(_) | sqlx::Error::PoolTimedOut | sqlx::Error::Protocol(_)
+    )
+}
+
+/// SQLSTATE: exceptions of the connection, too many of them, shutting down, starting.
+fn takes_nobody(code: &str) -> bool {
+    let is_one = matches!(code, "53300" | "57P01" | "57P02" | "57P03");
+    is_one || (code.len() == 5 && code.starts_with("08"))
+}
+
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         Self::Database(Box::new(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_of_the_line_say_that_the_store_is_away() {
+        let late = io::Error::from(io::ErrorKind::TimedOut);
+        for away in [sqlx::Error::Io(late), sqlx::Error::PoolTimedOut, sqlx::Error::Protocol("cut".into())] {
+            assert!(StoreError::from(away).is_away());
+        }
+        for here in [
+            StoreError::WrongPepper,
+            StoreError::Full { limit: 1 },
+            StoreError::Damaged { table: "api_keys", column: "id" },
+            StoreError::Schema(Box::new(sqlx::migrate::MigrateError::Dirty(1))),
+            StoreError::File(io::ErrorKind::TimedOut.into()),
+            sqlx::Error::RowNotFound.into(),
+        ] {
+            assert!(!here.is_away(), "{here}");
+        }
+        assert!(["08006", "53300", "57P01", "57P02", "57P03"].into_iter().all(takes_nobody));
+        assert!(!["28P01", "3D000", "42P01", "57014", "8", "08"].into_iter().any(takes_nobody));
     }
 }

@@ -18,8 +18,7 @@ mod tenants;
 mod watch;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ring::rand::SystemRandom;
@@ -57,8 +56,8 @@ pub struct Store {
     dialect: Dialect,
     /// The server's, where there is one.
     address: Option<Arc<Secret<String>>>,
-    /// Whether the schema is known to be up to date and the pepper to be the right one.
-    is_ready: Arc<AtomicBool>,
+    /// Which store it is; known once its schema is up to date and the pepper the right one.
+    id: Arc<OnceLock<StoreId>>,
     pepper: Arc<Pepper>,
     random: SystemRandom,
     room: Room,
@@ -81,9 +80,9 @@ impl Store {
     /// [`StoreError::WrongPepper`] when its digests were made with another pepper; else as files and database
     /// report.
     pub async fn open(path: &Path, pepper: Pepper) -> Result<Self, StoreError> {
-        let pool = open::open(path, &pepper, Patience::USUAL).await?;
+        let (pool, id) = open::open(path, &pepper, Patience::USUAL).await?;
         let store = Self::on(pool, Dialect::Sqlite, None, pepper);
-        store.is_ready.store(true, Ordering::Release);
+        store.id.get_or_init(|| id);
         Ok(store)
     }
 
@@ -109,18 +108,23 @@ impl Store {
 
     fn on(pool: AnyPool, dialect: Dialect, address: Option<Arc<Secret<String>>>, pepper: Pepper) -> Self {
         let room = Room { tenants: TENANTS_MAX, projects: PROJECTS_MAX, keys: KEYS_MAX, limits: LIMITS_MAX };
-        let (pepper, random, is_ready) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
+        let (pepper, random, id) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
         let patience = Patience::USUAL;
-        Self { pool, dialect, address, is_ready, pepper, random, room, patience }
+        Self { pool, dialect, address, id, pepper, random, room, patience }
     }
 
     /// Brings the schema up to date and looks whether the pepper is the right one, if that is not done.
     pub(crate) async fn prepare(&self) -> Result<(), StoreError> {
-        if !self.is_ready.load(Ordering::Acquire) {
-            open::prepare(&self.pool, self.dialect, &self.pepper, self.patience).await?;
-            self.is_ready.store(true, Ordering::Release);
+        if self.id.get().is_none() {
+            let id = open::prepare(&self.pool, self.dialect, &self.pepper, self.patience).await?;
+            self.id.get_or_init(|| id);
         }
         Ok(())
+    }
+
+    /// Which store it is; none while it has not answered yet.
+    pub(crate) fn id(&self) -> Option<StoreId> {
+        self.id.get().copied()
     }
 
     /// Where the store has come to: another one after each change, whoever made it.

@@ -1,10 +1,11 @@
 //! The copy of a directory on disk, with which a gateway starts while the store is away.
 //!
 //! ```text
-//! "bulkhead keys 3\n"  head  tenants  terms  keys  limits  CRC-32 of all before
+//! "bulkhead keys 3\n"  head  tenants  terms  keys  limits  CRC-32 of all before  2 confirmations
 //! ```
-//! The parts are in postcard's format. The file's time of modification is when the store last confirmed it.
+//! The parts are in postcard's format. The head says of which store it is, and of which of its revisions.
 
+mod confirmed;
 mod stored;
 
 use std::collections::HashMap;
@@ -19,7 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use super::snapshot::{Snapshot, Terms};
 use crate::error::StoreError;
-use crate::store::{KEYS_MAX, LIMITS_MAX, TENANTS_MAX, TenantEntry};
+use crate::store::{KEYS_MAX, LIMITS_MAX, StoreId, TENANTS_MAX, TenantEntry};
+use crate::time::UnixMillis;
+pub(super) use confirmed::confirm;
 use stored::{Head, StoredKey, StoredRevision, StoredRule, StoredTenant, StoredTerms};
 
 const MAGIC: &[u8] = b"bulkhead keys 3\n";
@@ -43,14 +46,22 @@ pub enum RecallError {
         /// The longest allowed.
         age_max: Duration,
     },
+    /// It is of another store than the one that is followed.
+    #[error("the copy of the keys is one of another store ({copy}, not {store})")]
+    OtherStore {
+        /// Of which it is.
+        copy: StoreId,
+        /// Of which it must be.
+        store: StoreId,
+    },
     /// The system has no randomness to give.
     #[error("the system gives no randomness")]
     NoRandomness,
 }
 
 impl Snapshot {
-    /// Writes the copy beside `path`, syncs it, and moves it into its place.
-    pub(super) fn save(&self, path: &Path) -> io::Result<()> {
+    /// Writes the copy, which the store confirmed at `confirmed`, beside `path`, syncs it, and moves it into its place.
+    pub(super) fn save(&self, path: &Path, confirmed: UnixMillis) -> io::Result<()> {
         let mut beside = path.as_os_str().to_owned();
         beside.push(".new");
         let beside = Path::new(&beside);
@@ -58,7 +69,9 @@ impl Snapshot {
         let mut out = Summed { inner: BufWriter::new(file), sum: crc32fast::Hasher::new() };
         self.write(&mut out)?;
         let Summed { inner: mut out, sum } = out;
-        out.write_all(&sum.finalize().to_le_bytes())?;
+        let sum = sum.finalize().to_le_bytes();
+        out.write_all(&sum)?;
+        out.write_all(&confirmed::both(sum, confirmed))?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
         fs::rename(beside, path)?;
@@ -114,27 +127,20 @@ impl Snapshot {
     }
 }
 
-/// Says that the store confirmed the copy just now.
-pub(super) fn confirm(path: &Path) -> io::Result<()> {
-    OpenOptions::new().write(true).open(path)?.set_modified(SystemTime::now())
-}
-
 /// Reads the copy, and says how long ago the store confirmed it.
 pub(super) fn load(path: &Path, age_max: Duration) -> Result<(Snapshot, Duration), RecallError> {
     let file = File::open(path)?;
-    // A time that is still to come is that of a clock that was set back: nobody knows how old the copy is.
-    let modified = file.metadata()?.modified()?;
-    let age = SystemTime::now().duration_since(modified).unwrap_or(Duration::MAX);
-    if age > age_max {
-        return Err(RecallError::TooOld { age, age_max });
-    }
     let mut input = Summed { inner: BufReader::new(file), sum: crc32fast::Hasher::new() };
     let snapshot = Snapshot::read(&mut input)?;
     let Summed { inner: mut input, sum } = input;
     let mut end = Vec::new();
-    input.by_ref().take(5).read_to_end(&mut end)?;
-    if end != sum.finalize().to_le_bytes() {
-        return Err(RecallError::Damaged);
+    input.by_ref().take(confirmed::END_BYTES_MAX).read_to_end(&mut end)?;
+    let confirmed = confirmed::newest(&end, sum.finalize().to_le_bytes()).ok_or(RecallError::Damaged)?;
+    let now = UnixMillis::from_system(SystemTime::now());
+    // A time that is still to come is that of a clock that was set back: nobody knows how old the copy is.
+    let age = now.unsigned().checked_sub(confirmed.unsigned()).map_or(Duration::MAX, Duration::from_millis);
+    if age > age_max {
+        return Err(RecallError::TooOld { age, age_max });
     }
     Ok((snapshot, age))
 }

@@ -12,6 +12,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::snapshot::Snapshot;
 use super::{Directory, disk};
 use crate::store::Revision;
+use crate::time::UnixMillis;
 
 /// Between two copies on disk, while no key is taken away. A key that was made less than this before the store and all gateways
 /// died does not work until the store is back; one that was revoked is out of the copy at once.
@@ -32,10 +33,10 @@ pub enum Keep {
 
 /// What a copy is written with.
 pub(super) trait Medium: Clone + Send + 'static {
-    /// Writes a whole copy.
-    fn save(&self, snapshot: &Snapshot, path: &Path) -> io::Result<()>;
-    /// Says that the store confirmed the copy that is there.
-    fn confirm(&self, path: &Path) -> io::Result<()>;
+    /// Writes a whole copy, which the store confirmed then.
+    fn save(&self, snapshot: &Snapshot, path: &Path, confirmed: UnixMillis) -> io::Result<()>;
+    /// Says when the store confirmed the copy that is there.
+    fn confirm(&self, path: &Path, confirmed: UnixMillis) -> io::Result<()>;
 }
 
 /// The disk.
@@ -43,12 +44,12 @@ pub(super) trait Medium: Clone + Send + 'static {
 pub(super) struct Disk;
 
 impl Medium for Disk {
-    fn save(&self, snapshot: &Snapshot, path: &Path) -> io::Result<()> {
-        snapshot.save(path)
+    fn save(&self, snapshot: &Snapshot, path: &Path, confirmed: UnixMillis) -> io::Result<()> {
+        snapshot.save(path, confirmed)
     }
 
-    fn confirm(&self, path: &Path) -> io::Result<()> {
-        disk::confirm(path)
+    fn confirm(&self, path: &Path, confirmed: UnixMillis) -> io::Result<()> {
+        disk::confirm(path, confirmed)
     }
 }
 
@@ -93,7 +94,8 @@ impl<M: Medium> Keeper<M> {
 
     /// Makes a copy if it is time, after a refresh that succeeded.
     async fn keep(&mut self, directory: &Directory) {
-        // First the removals: one that comes in between is in the snapshot, and is looked at again.
+        // First the time and the removals: one that comes in between is in the snapshot, and is looked at again.
+        let confirmed = directory.confirmed_at();
         let removals = directory.removals.load(Ordering::Relaxed);
         let snapshot = directory.snapshot.load_full();
         let (at, revision) = (Instant::now(), snapshot.revision());
@@ -102,7 +104,9 @@ impl<M: Medium> Keeper<M> {
         }
         let is_same = self.kept.as_ref().is_some_and(|kept| kept.revision == revision);
         let (path, medium) = (self.path.clone(), self.medium.clone());
-        let work = move || if is_same { medium.confirm(&path) } else { medium.save(&snapshot, &path) };
+        let work = move || {
+            if is_same { medium.confirm(&path, confirmed) } else { medium.save(&snapshot, &path, confirmed) }
+        };
         match spawn_blocking(work).await {
             Ok(Ok(())) => {
                 self.kept = Some(Kept { revision, removals, at });

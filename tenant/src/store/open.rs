@@ -13,11 +13,12 @@ use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Executor, SqlSafeStr};
 use tokio::time::timeout;
 
-use crate::error::StoreError;
+use crate::error::{StoreError, is_of_the_line};
 use crate::pepper::Pepper;
 use crate::secret::Secret;
 use crate::store::dialect::Dialect;
 use crate::store::patience::{Patience, too_late};
+use crate::store::{Revision, StoreId};
 
 /// Connections of one process: one may write while others read.
 const CONNECTIONS_MAX: u32 = 4;
@@ -27,14 +28,18 @@ const CONNECTION_WAIT_MAX: Duration = Duration::from_secs(10);
 const OPENER_WAIT_MAX: Duration = Duration::from_secs(10);
 const OPENER_PAUSE: Duration = Duration::from_millis(5);
 
-pub(super) async fn open(path: &Path, pepper: &Pepper, patience: Patience) -> Result<AnyPool, StoreError> {
+pub(super) async fn open(
+    path: &Path,
+    pepper: &Pepper,
+    patience: Patience,
+) -> Result<(AnyPool, StoreId), StoreError> {
     // Absolute: SQLite takes a relative `file:...` for an address with options.
     let path = path::absolute(path).map_err(StoreError::File)?;
     let lock = claim(&path).await.map_err(StoreError::File)?;
     let pool = pool(&sqlite_url(&path), Dialect::Sqlite)?;
-    prepare(&pool, Dialect::Sqlite, pepper, patience).await?;
+    let id = prepare(&pool, Dialect::Sqlite, pepper, patience).await?;
     drop(lock);
-    Ok(pool)
+    Ok((pool, id))
 }
 
 pub(super) fn server(address: &Secret<String>) -> Result<AnyPool, StoreError> {
@@ -44,13 +49,13 @@ pub(super) fn server(address: &Secret<String>) -> Result<AnyPool, StoreError> {
     pool(address.expose(), Dialect::Postgres)
 }
 
-/// Migrates, and compares the pepper.
+/// Migrates, compares the pepper, and says which store it is.
 pub(super) async fn prepare(
     pool: &AnyPool,
     dialect: Dialect,
     pepper: &Pepper,
     patience: Patience,
-) -> Result<(), StoreError> {
+) -> Result<StoreId, StoreError> {
     // A pool tries again and again, and then says that it waited: this says what is wrong, at once.
     let options = pool.connect_options();
     let mut probe = patience.answer(AnyConnection::connect_with(&options)).await?;
@@ -65,7 +70,7 @@ async fn prepare_on(
     dialect: Dialect,
     pepper: &Pepper,
     patience: Patience,
-) -> Result<(), StoreError> {
+) -> Result<StoreId, StoreError> {
     patience.answer(probe.execute(sqlx::raw_sql(dialect.settings()))).await?;
     let limit = patience.migration_max;
     let migrator = migrations(dialect);
@@ -77,7 +82,16 @@ async fn prepare_on(
     recognised.map_err(|_| sqlx::Error::Io(too_late(patience.answer_max)))?
 }
 
+/// A line that breaks says nothing of the schema.
 fn schema(error: MigrateError) -> StoreError {
+    if let MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) = error {
+        let is_line = is_of_the_line(&cause);
+        return if is_line {
+            cause.into()
+        } else {
+            StoreError::Schema(Box::new(MigrateError::Execute(cause)))
+        };
+    }
     StoreError::Schema(Box::new(error))
 }
 
@@ -161,7 +175,7 @@ async fn recognise(
     connection: &mut AnyConnection,
     dialect: Dialect,
     pepper: &Pepper,
-) -> Result<(), StoreError> {
+) -> Result<StoreId, StoreError> {
     let mut change = connection.begin_with(dialect.begin_change()).await?;
     let noted: Vec<(i64, Vec<u8>)> =
         sqlx::query_as("SELECT version, fingerprint FROM peppers").fetch_all(&mut *change).await?;
@@ -180,18 +194,18 @@ async fn recognise(
             .execute(&mut *change)
             .await?;
     }
-    name(&mut change).await?;
+    let id = name(&mut change).await?;
     change.commit().await?;
-    Ok(())
+    Ok(id)
 }
 
-/// Draws the store's id, where it has none yet.
-async fn name(change: &mut AnyConnection) -> Result<(), StoreError> {
+/// The store's id, drawn where it has none yet.
+async fn name(change: &mut AnyConnection) -> Result<StoreId, StoreError> {
     let mut id = [0; 16];
     SystemRandom::new().fill(&mut id).map_err(|_| StoreError::NoRandomness)?;
     sqlx::query("INSERT INTO identity (one, id) VALUES (1, $1) ON CONFLICT DO NOTHING")
         .bind(id.as_slice())
-        .execute(change)
+        .execute(&mut *change)
         .await?;
-    Ok(())
+    Ok(Revision::read(&sqlx::query(Revision::SELECT).fetch_one(change).await?)?.store)
 }

@@ -59,6 +59,12 @@ impl Bench {
         self.with(pepper_in(self.folder.path())).await
     }
 
+    /// A handle on the server's database that has not asked it anything.
+    pub(crate) fn unasked(&self) -> Store {
+        let url = self.url.clone().unwrap();
+        Store::connect_later(Secret::new(url), pepper_in(self.folder.path())).unwrap()
+    }
+
     async fn with(&self, pepper: Pepper) -> Result<Store, StoreError> {
         match &self.url {
             Some(url) => Store::connect(Secret::new(url.clone()), pepper).await,

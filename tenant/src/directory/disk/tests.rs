@@ -52,7 +52,7 @@ fn callers(directory: &Directory, keys: &[String]) -> Vec<Caller> {
 async fn saved(bench: &Bench) -> (Directory, std::path::PathBuf) {
     let directory = Directory::open(&bench.store).await.unwrap();
     let copy = bench.folder.path().join("keys");
-    directory.snapshot.load().save(&copy).unwrap();
+    directory.snapshot.load().save(&copy, UnixMillis::from_system(SystemTime::now())).unwrap();
     (directory, copy)
 }
 
@@ -90,7 +90,7 @@ async fn a_copy_that_is_cut_or_changed_is_not_taken() {
     for length in 0..whole.len() {
         refused(&whole[..length], "cut");
     }
-    for place in 0..whole.len() {
+    for place in 0..whole.len() - 24 {
         let mut changed = whole.clone();
         changed[place] ^= 1 << (place % 8);
         refused(&changed, "changed");
@@ -98,12 +98,55 @@ async fn a_copy_that_is_cut_or_changed_is_not_taken() {
     refused(&[whole.as_slice(), b"x"].concat(), "longer");
 }
 
+/// A confirmation that a crash cut off leaves the one before it; without any, nobody knows how old a copy is.
+#[tokio::test]
+async fn one_of_two_confirmations_is_enough() {
+    let (bench, _) = bench().await;
+    let (directory, copy) = saved(&bench).await;
+    let ago = |seconds| UnixMillis::from_system(SystemTime::now() - Duration::from_secs(seconds));
+    directory.snapshot.load().save(&copy, ago(2_000)).unwrap();
+    confirm(&copy, ago(1_000)).unwrap();
+    let whole = fs::read(&copy).unwrap();
+    let age = |first: usize, second: usize| {
+        let mut changed = whole.clone();
+        let start = whole.len() - 24;
+        changed[start] ^= u8::try_from(first).unwrap();
+        changed[start + 12 + 11] ^= u8::try_from(second).unwrap();
+        fs::write(&copy, &changed).unwrap();
+        Directory::recall(&bench.store, &copy, DAY)
+            .map(|copy| copy.health(std::time::Instant::now()).age.as_secs())
+    };
+    let near = |age: Result<u64, _>, seconds: u64| (seconds..seconds + 900).contains(&age.unwrap());
+    assert!(near(age(0, 0), 1_000) && near(age(0, 1), 1_000), "the first was written over");
+    assert!(near(age(1, 0), 2_000), "the other is left");
+    assert!(matches!(age(1, 1), Err(RecallError::Damaged)));
+}
+
+/// A folder that was another store's.
+#[tokio::test]
+async fn a_copy_of_another_store_is_not_taken() {
+    let (bench, _) = bench().await;
+    let (directory, copy) = saved(&bench).await;
+    let other = Bench::sqlite().await;
+    let error = Directory::recall(&other.store, &copy, DAY).err().unwrap();
+    assert!(matches!(error, RecallError::OtherStore { copy, .. } if copy == directory.store()), "{error}");
+    // One that is not known yet is found out later, and read whole.
+    let there = Bench::postgres().await;
+    let followed = Directory::recall(&there.unasked(), &copy, DAY).unwrap();
+    assert_eq!(followed.keys(), 5);
+    followed.refresh(&there.store).await.unwrap();
+    assert_eq!(followed.keys(), 0);
+}
+
 #[tokio::test]
 async fn a_copy_has_an_age_and_a_bound_for_it() {
     let (bench, keys) = bench().await;
     let (_, copy) = saved(&bench).await;
-    let set = |time| File::options().write(true).open(&copy).unwrap().set_modified(time).unwrap();
-    set(SystemTime::now() - Duration::from_secs(3_600));
+    let file = || File::options().write(true).open(&copy).unwrap();
+    let (directory, hour) = (Directory::open(&bench.store).await.unwrap(), Duration::from_secs(3_600));
+    let set = |time| directory.snapshot.load().save(&copy, UnixMillis::from_system(time)).unwrap();
+    set(SystemTime::now() - hour);
+    file().set_modified(SystemTime::now()).unwrap();
     let recalled = Directory::recall(&bench.store, &copy, DAY).unwrap();
     let age = recalled.health(std::time::Instant::now()).age;
     assert!((3_600..3_700).contains(&age.as_secs()), "{age:?}");
@@ -111,9 +154,12 @@ async fn a_copy_has_an_age_and_a_bound_for_it() {
     let short = Duration::from_secs(3_599);
     let error = Directory::recall(&bench.store, &copy, short).err().unwrap();
     assert!(matches!(error, RecallError::TooOld { age_max, .. } if age_max == short), "{error}");
-    confirm(&copy).unwrap();
+    for _ in 0..3 {
+        confirm(&copy, UnixMillis::from_system(SystemTime::now())).unwrap();
+    }
+    file().set_modified(SystemTime::now() - 2 * hour).unwrap();
     assert!(Directory::recall(&bench.store, &copy, short).is_ok());
-    set(SystemTime::now() + Duration::from_secs(3_600));
+    set(SystemTime::now() + hour);
     let error = Directory::recall(&bench.store, &copy, DAY).err().unwrap();
     assert!(matches!(error, RecallError::TooOld { .. }), "nobody knows how old it is");
     let error = Directory::recall(&bench.store, &bench.folder.path().join("none"), DAY).err().unwrap();

@@ -28,18 +28,18 @@ impl Slow {
 }
 
 impl Medium for Slow {
-    fn save(&self, snapshot: &Snapshot, path: &Path) -> io::Result<()> {
+    fn save(&self, snapshot: &Snapshot, path: &Path, confirmed: UnixMillis) -> io::Result<()> {
         self.0.begun.fetch_add(1, Ordering::SeqCst);
         let hangs = self.0.hangs.lock().unwrap();
         drop(self.0.freed.wait_while(hangs, |hangs| *hangs).unwrap());
         if *self.0.fails.lock().unwrap() {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        Disk.save(snapshot, path)
+        Disk.save(snapshot, path, confirmed)
     }
 
-    fn confirm(&self, path: &Path) -> io::Result<()> {
-        Disk.confirm(path)
+    fn confirm(&self, path: &Path, confirmed: UnixMillis) -> io::Result<()> {
+        Disk.confirm(path, confirmed)
     }
 }
 
