@@ -56,24 +56,7 @@ async fn ask(
             ]
         }
         Operation::CreateProject => vec![rig.post(key, "/v1/projects", own(json!({ "name": unique }))).await],
-        Operation::ChangeLimits => {
-            let project = rig.store.list_projects(tenant).await.unwrap()[0].id;
-            let (id, _) = rig.live(&rig.operator, tenant).await;
-            vec![
-                rig.ask(key, &format!("PATCH /v1/limits/project/{project}"), &any, Some(&limits)).await,
-                rig.ask(key, &format!("PATCH /v1/limits/key/{id}"), &any, Some(&limits)).await,
-                rig.ask(
-                    key,
-                    &format!("PUT /v1/budgets/project/{project}/money/day/soft"),
-                    &any,
-                    Some(&budget),
-                )
-                .await,
-                rig.ask(key, &format!("PUT /v1/budgets/key/{id}/tokens/total/hard"), &any, Some(&budget))
-                    .await,
-                rig.ask(key, &format!("DELETE /v1/budgets/key/{id}/tokens/total/hard"), &any, None).await,
-            ]
-        }
+        Operation::ChangeLimits => change_limits(rig, key, tenant).await,
         Operation::ChangePrices => {
             vec![rig.ask(key, "PUT /v1/prices", &any, Some(&json!({ "data": [] }))).await]
         }
@@ -98,6 +81,21 @@ async fn ask(
             vec![rig.ask(key, &format!("POST /v1/keys/{id}/revoke"), &[], None).await]
         }
     }
+}
+
+async fn change_limits(rig: &Rig, key: &str, tenant: TenantId) -> Vec<Answer> {
+    let (limits, budget) = (json!({ "at_once": 3 }), json!({ "limit": 3 }));
+    let any = [("if-match", "*")];
+
+    let project = rig.store.list_projects(tenant).await.unwrap()[0].id;
+    let (id, _) = rig.live(&rig.operator, tenant).await;
+    vec![
+        rig.ask(key, &format!("PATCH /v1/limits/project/{project}"), &any, Some(&limits)).await,
+        rig.ask(key, &format!("PATCH /v1/limits/key/{id}"), &any, Some(&limits)).await,
+        rig.ask(key, &format!("PUT /v1/budgets/project/{project}/money/day/soft"), &any, Some(&budget)).await,
+        rig.ask(key, &format!("PUT /v1/budgets/key/{id}/tokens/total/hard"), &any, Some(&budget)).await,
+        rig.ask(key, &format!("DELETE /v1/budgets/key/{id}/tokens/total/hard"), &any, None).await,
+    ]
 }
 
 async fn changes(rig: &Rig, key: &str, id: &str, made: Value) -> Vec<Answer> {
