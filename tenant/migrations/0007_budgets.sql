@@ -39,6 +39,8 @@ CREATE TABLE usage (
     PRIMARY KEY (tenant, hour, project, subject, model)
 ) STRICT;
 CREATE INDEX usage_by_hour ON usage (hour);
+CREATE INDEX usage_of_a_project ON usage (project, hour);
+CREATE INDEX usage_of_a_key ON usage (subject, hour);
 -- The last batch of usage that was taken over from each gateway's journal.
 CREATE TABLE usage_batches (
     journal TEXT PRIMARY KEY NOT NULL,

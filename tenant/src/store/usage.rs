@@ -18,6 +18,18 @@ pub const USAGE_ANSWER_MAX: u32 = 10_000;
 /// Hours for which usage is kept: 400 days.
 pub const USAGE_HOURS_KEPT: u64 = 24 * 400;
 
+/// What is spent, of those whose id is in this column.
+macro_rules! spent {
+    ($column:literal) => {
+        concat!(
+            "SELECT CAST(coalesce(sum(CASE WHEN $1 = 1 THEN cost_micro ELSE prompt + completion END), 0) AS BIGINT)
+             FROM usage WHERE hour >= $2 AND hour < $3 AND ",
+            $column,
+            " = $4 AND ($5 = '' OR model = $5)"
+        )
+    };
+}
+
 /// Whose usage, and of when.
 #[derive(Clone, Debug)]
 pub struct UsageOf {
@@ -187,27 +199,20 @@ impl Store {
     /// As the database reports.
     pub async fn spent(&self, budget: &Budget, now: UnixMillis) -> Result<u64, StoreError> {
         let hours = window_hours(budget.period, now);
-        let subject = limits::subject(budget.level);
-        let of = |is_it| if is_it { subject.clone() } else { String::new() };
-        let (tenant, project, key) = match budget.level {
-            Level::Tenant(_) => (of(true), of(false), of(false)),
-            Level::Project(_) => (of(false), of(true), of(false)),
-            Level::Key(_) => (of(false), of(false), of(true)),
+        // One text for each level: an index serves what a statement names, and not what it might.
+        let asked = match budget.level {
+            Level::Tenant(_) => sqlx::query_scalar(spent!("tenant")),
+            Level::Project(_) => sqlx::query_scalar(spent!("project")),
+            Level::Key(_) => sqlx::query_scalar(spent!("subject")),
         };
-        let spent: i64 = sqlx::query_scalar(
-            "SELECT CAST(coalesce(sum(CASE WHEN $1 = 1 THEN cost_micro ELSE prompt + completion END), 0) AS BIGINT) FROM usage
-             WHERE hour >= $2 AND hour < $3 AND ($4 = '' OR tenant = $4) AND ($5 = '' OR project = $5)
-               AND ($6 = '' OR subject = $6) AND ($7 = '' OR model = $7)",
-        )
-        .bind(i64::from(budget.unit == Unit::MicroMoney))
-        .bind(signed(hours.start))
-        .bind(signed(hours.end))
-        .bind(tenant)
-        .bind(project)
-        .bind(key)
-        .bind(limits::model(&budget.models).to_owned())
-        .fetch_one(&self.pool)
-        .await?;
+        let spent: i64 = asked
+            .bind(i64::from(budget.unit == Unit::MicroMoney))
+            .bind(signed(hours.start))
+            .bind(signed(hours.end))
+            .bind(limits::subject(budget.level))
+            .bind(limits::model(&budget.models).to_owned())
+            .fetch_one(&self.pool)
+            .await?;
         number(spent, "cost_micro")
     }
 }
