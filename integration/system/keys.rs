@@ -77,6 +77,8 @@ fn each_purpose(home: &Home) {
     refused(home, "key create --tenant acme --project nothing", "project list");
     refused(home, "key create --tenant acme --endpoint embeddings", "chat_completions, completions, models");
     refused(home, "key create --tenant acme --from 10.0.0.0/33", "--from");
+    refused(home, "key create --tenant acme --for audit --from 10.0.0.0/8", "--for live or test");
+    refused(home, "key create --for owner --prompt-max 9", "--for live or test");
     refused(home, "key create --tenant acme --expires 90", "90s");
     refused(home, "project create search --tenant acme", "another has this name");
 }

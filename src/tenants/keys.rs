@@ -75,6 +75,12 @@ async fn purpose(store: &Store, asked: &KeyCreate, tenant: Option<&Tenant>) -> R
         let reach = tenant.map_or(Reach::Installation, |tenant| Reach::Tenant(tenant.id));
         Ok(Purpose::Person { reach, role })
     };
+    let asks_models = matches!(asked.purpose, KeyFor::Live | KeyFor::Test);
+    if !asks_models && scopes(&asked.scopes) != Scopes::default() {
+        // Dropped in silence, they would be relied on.
+        let why = "--model, --endpoint, --from, --prompt-max and --output-max are for keys that ask models: --for live or test";
+        return Err(Failure::new(Exit::Usage, why));
+    }
     match asked.purpose {
         KeyFor::Live => service(Mode::Live).await,
         KeyFor::Test => service(Mode::Test).await,
