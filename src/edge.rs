@@ -74,6 +74,7 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     tracing::info!(records = recovered.records, cut_bytes = recovered.cut_bytes, "audit log open");
     let failures = u32::try_from(policy.policy.auth_failures_per_minute()).ok().and_then(NonZeroU32::new);
     let failures_per_minute = failures.unwrap_or(NonZeroU32::MIN);
+    let keys_age_max = policy.policy.keys_age_max_ms();
     let config = GatewayConfig {
         listen: edge.listeners.listen,
         admin: edge.listeners.admin,
@@ -88,15 +89,18 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
         model,
         audit,
         ledger: Arc::clone(&ledger),
-        store: store.clone(),
+        store: store.apart(),
     };
     let gateway = Gateway::bind(config, parts).await.map_err(|error| refused(&error))?;
-    let delivery = Delivery::begin(ledger, store.clone(), USAGE_EVERY);
+    // Each with connections of its own: what the Admin API is asked, or usage, must not hold a revocation up.
+    let delivery = Delivery::begin(ledger, store.apart(), USAGE_EVERY);
     let serving = match edge.listeners.api {
-        Some(listen) => Some(api(listen, failures_per_minute, &store, &directory).await?),
+        Some(listen) => {
+            Some(api((listen, failures_per_minute, keys_age_max), store.apart(), &directory).await?)
+        }
         None => None,
     };
-    let noting = directory.note_uses(store.clone(), USES_EVERY);
+    let noting = directory.note_uses(store.apart(), USES_EVERY);
     let follower = directory.follow(store, KEYS_EVERY, Keep::At(edge.data.keys()));
     let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());
     let api = serving.as_ref().map(Api::address);
@@ -104,13 +108,12 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
 }
 
 async fn api(
-    listen: SocketAddr,
-    failures_per_minute: NonZeroU32,
-    store: &Store,
+    (listen, failures_per_minute, keys_age_max): (SocketAddr, NonZeroU32, Duration),
+    store: Store,
     directory: &Arc<Directory>,
 ) -> Result<Api, Failure> {
-    let config = ApiConfig { listen, failures_per_minute };
-    Api::bind(config, store.clone(), Arc::clone(directory)).await.map_err(|error| {
+    let config = ApiConfig { listen, failures_per_minute, keys_age_max };
+    Api::bind(config, store, Arc::clone(directory)).await.map_err(|error| {
         if error.kind() == io::ErrorKind::AddrInUse {
             let what = "stop it, or take another by --api";
             Failure::new(Exit::PortTaken, format_args!("another process listens on {listen}: {what}"))

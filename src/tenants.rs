@@ -207,6 +207,7 @@ fn refused(doing: &str, error: &StoreError) -> Failure {
         | StoreError::NoSuchKey(_)
         | StoreError::KeyEnded(_)
         | StoreError::NoLimits
+        | StoreError::ActorEnded
         | StoreError::OverlapTooLong { .. }
         | StoreError::Scopes(_)
         | StoreError::BadAddress

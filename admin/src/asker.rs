@@ -1,7 +1,7 @@
 //! Who asks: a person whose key works.
 
 use core::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
 use http::header;
@@ -52,6 +52,11 @@ impl FromRequestParts<Shared> for Asker {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, house: &Shared) -> Result<Self, Problem> {
+        // A key that was revoked meanwhile would work: nobody is let in (fail closed).
+        if house.directory.health(Instant::now()).age > house.keys_age_max {
+            let detail = "what this server knows of keys is too old to be relied on";
+            return Err(Problem::new(Kind::StoreAway, detail).retry_after(Duration::from_secs(1)));
+        }
         match house.directory.authenticate(presented(parts), now()) {
             Ok(Caller::Person(Administrator { key, reach, role, .. })) => {
                 if let Some(trace) = parts.extensions.get::<Trace>() {

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tenant::{
     Actor, Directory, Failures, KeyId, KeyRecord, Project, ProjectId, Reach, Store, Tenant, TenantId,
@@ -18,6 +18,7 @@ pub(crate) struct House {
     pub(crate) directory: Arc<Directory>,
     pub(crate) failures: Failures,
     pub(crate) failures_per_minute: NonZeroU32,
+    pub(crate) keys_age_max: Duration,
     /// Where the clock of failures began.
     pub(crate) began: Instant,
 }

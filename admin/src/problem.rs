@@ -221,6 +221,7 @@ impl From<StoreError> for Problem {
             StoreError::NoSuchTenant(_) | StoreError::NoSuchProject(_) | StoreError::NoSuchKey(_) => {
                 Self::not_found()
             }
+            StoreError::ActorEnded => Self::new(Kind::Unauthenticated, detail),
             StoreError::KeyEnded(_) => Self::new(Kind::KeyEnded, detail),
             StoreError::OverlapTooLong { asked, allowed } => {
                 Self::new(Kind::Invalid, detail).numbers(asked.as_secs(), allowed.as_secs())

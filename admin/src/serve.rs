@@ -51,6 +51,8 @@ pub struct ApiConfig {
     pub listen: SocketAddr,
     /// Keys that do not work which one address may present in a minute.
     pub failures_per_minute: NonZeroU32,
+    /// How old what is known of keys may be; beyond it nobody is let in.
+    pub keys_age_max: Duration,
 }
 
 /// The Admin API, with its address.
@@ -76,6 +78,7 @@ impl Api {
             directory,
             failures: Failures::default(),
             failures_per_minute: config.failures_per_minute,
+            keys_age_max: config.keys_age_max,
             began: Instant::now(),
         };
         Ok(Self { listener, address, router: router(house) })

@@ -55,6 +55,9 @@ pub enum StoreError {
         /// Allowed.
         allowed: Duration,
     },
+    /// The key that is to make the change was revoked meanwhile, or its tenant suspended.
+    #[error("the key of who asks for this does not work any more")]
+    ActorEnded,
     /// The key is a person's or an auditor's.
     #[error("this key asks no models, and so has no limits")]
     NoLimits,

@@ -145,6 +145,12 @@ impl Store {
         Self { pool, dialect, address, id, pepper, random, room, actor, once, patience }
     }
 
+    /// A handle on the same store with connections of its own, for whoever must not wait for what is done through this one.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { pool: open::another(&self.pool, self.dialect), ..self.clone() }
+    }
+
     /// Brings the schema up to date and looks whether the pepper is the right one, if that is not done.
     pub(crate) async fn prepare(&self) -> Result<(), StoreError> {
         if self.id.get().is_none() {
@@ -186,6 +192,7 @@ impl Store {
 
     async fn change(&self) -> Result<Change, StoreError> {
         let mut change = Change::begin(&self.pool, self.dialect, &self.random).await?;
+        self.demand_actor(&mut change).await?;
         self.claim_name(&mut change).await?;
         Ok(change)
     }

@@ -179,3 +179,21 @@ async fn a_store_that_is_away_is_said_to_be_away() {
     let problem: Value = answer.json();
     assert!(!problem.to_string().contains("sqlx") && !problem.to_string().contains("pool"), "{problem}");
 }
+
+/// What is known of keys is too old to be relied on: nobody is let in, whoever it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_are_too_old_let_nobody_in() {
+    let rig = Rig::aged(Duration::from_millis(300)).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let answer = rig.get(&rig.operator, "/v1/tenants").await;
+    assert_eq!((answer.status, answer.problem()), (503, "store-away".into()));
+    let again = async {
+        loop {
+            rig.directory.refresh(&rig.store).await.unwrap();
+            if rig.get(&rig.operator, "/v1/tenants").await.status == 200 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), again).await.expect("it is let in again");
+}

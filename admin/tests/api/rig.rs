@@ -60,10 +60,15 @@ impl Answer {
 
 impl Rig {
     pub async fn sqlite() -> Self {
+        Self::aged(Duration::from_secs(86_400)).await
+    }
+
+    /// One that lets nobody in by what is older than this.
+    pub async fn aged(keys_age_max: Duration) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let pepper = Pepper::load_or_create(&folder.path().join("pepper.key")).unwrap();
         let store = Store::open(&folder.path().join("tenants.db"), pepper).await.unwrap();
-        Self::on(folder, store).await
+        Self::on(folder, store, keys_age_max).await
     }
 
     /// A database of its own on the server that `./check` starts.
@@ -74,16 +79,17 @@ impl Rig {
         let pepper = Pepper::load_or_create(&folder.path().join("pepper.key")).unwrap();
         let address = database(&server).await;
         let store = Store::connect(Secret::new(address), pepper).await.unwrap();
-        Self::on(folder, store).await
+        Self::on(folder, store, Duration::from_secs(86_400)).await
     }
 
-    async fn on(folder: tempfile::TempDir, store: Store) -> Self {
+    async fn on(folder: tempfile::TempDir, store: Store, keys_age_max: Duration) -> Self {
         let purpose = Purpose::Person { reach: Reach::Installation, role: Role::Owner };
         let operator = key(&store, purpose).await;
         let directory = Arc::new(Directory::open(&store).await.unwrap());
         let config = ApiConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             failures_per_minute: NonZeroU32::new(FAILURES).unwrap(),
+            keys_age_max,
         };
         let api = Api::bind(config, store.clone(), Arc::clone(&directory)).await.unwrap();
         let address = api.address();

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use isolation::outcome::Failure;
 use tenant::{BudgetWarning, Grant, MonoNanos, Reservation, SettleDefect, Used};
 
 use super::cuts::Broken;
@@ -49,10 +50,10 @@ impl Bill {
         }
     }
 
-    /// Charges what was used, gives the rest back, and says which thresholds of budgets are passed now.
-    pub(super) fn settle(self, used: Used, meter: &Meter) {
-        self.grant.settle(used.tokens(), MonoNanos::between(self.clock, Instant::now()));
-        let settled = match self.reservation.settle(used) {
+    /// Counts what was computed against limits, charges budgets, gives the rest back, and says which thresholds are passed now.
+    pub(super) fn settle(self, Due { counted, charged }: Due, meter: &Meter) {
+        self.grant.settle(counted.tokens(), MonoNanos::between(self.clock, Instant::now()));
+        let settled = match self.reservation.settle(charged) {
             Ok(settled) => settled,
             Err(defect) => {
                 tracing::error!(%defect, alarm = "accounting", "a request was not settled as it was reserved");
@@ -75,25 +76,37 @@ impl Bill {
     }
 }
 
-/// What a request is charged: what was computed for it. Nothing where it ended by our own fault before anything of its answer
-/// was sent; the prompt at least where its client ended it, whether or not the engine came to say that it had computed it.
-pub(super) fn charged(all: Used, reached: Reached, ended: &Result<(), Broken>, began: bool) -> Used {
-    let is_ours = match ended {
-        Err(Broken::Denied(denied)) => !began && denied.status() >= 500,
-        Ok(()) | Err(Broken::Severed(_) | Broken::Gone) => false,
-    };
-    let is_theirs = matches!(ended, Err(Broken::Gone | Broken::Severed(_) | Broken::Denied(Denied::Revoked)));
-    match reached {
-        Reached::Computed if !is_ours => all,
-        Reached::Asked if is_theirs => Used { cached: 0, completion: 0, ..all },
-        Reached::Nothing | Reached::Asked | Reached::Computed => Used::NONE,
+/// What a request owes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Due {
+    /// Against limits: what was computed, whoever is to blame for its end; the prompt at least where its client ended it, whether
+    /// or not the engine came to say that it had computed it.
+    pub(super) counted: Used,
+    /// Of budgets: the same, but for nothing where it ended by our own fault before anything of its answer was sent. That its
+    /// time was over is not our fault: the engine worked for it as long as it may.
+    pub(super) charged: Used,
+}
+
+impl Due {
+    pub(super) fn of(all: Used, reached: Reached, ended: &Result<(), Broken>, began: bool) -> Self {
+        let is_ours = match ended {
+            Err(Broken::Denied(Denied::Failed(Failure::Deadline { .. }))) => false,
+            Err(Broken::Denied(denied)) => !began && denied.status() >= 500,
+            Ok(()) | Err(Broken::Severed(_) | Broken::Gone) => false,
+        };
+        let is_theirs =
+            matches!(ended, Err(Broken::Gone | Broken::Severed(_) | Broken::Denied(Denied::Revoked)));
+        let counted = match reached {
+            Reached::Computed => all,
+            Reached::Asked if is_theirs => Used { cached: 0, completion: 0, ..all },
+            Reached::Nothing | Reached::Asked => Used::NONE,
+        };
+        Self { counted, charged: if is_ours { Used::NONE } else { counted } }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use isolation::outcome::Failure;
-
     use super::*;
 
     #[test]
@@ -110,8 +123,7 @@ mod tests {
             (Computed, Err(Broken::Severed(Denied::Revoked)), true, all),
             (Computed, denied(Denied::Revoked), false, all),
             (Computed, lost(), true, all),
-            (Computed, lost(), false, Used::NONE),
-            (Computed, denied(Denied::NoAudit), false, Used::NONE),
+            (Computed, denied(Denied::Failed(Failure::Deadline { limit_ms: 1 })), false, all),
             (Asked, Err(Broken::Gone), false, prompt),
             (Asked, denied(Denied::Revoked), false, prompt),
             (Asked, lost(), false, Used::NONE),
@@ -119,7 +131,12 @@ mod tests {
             (Nothing, Err(Broken::Gone), false, Used::NONE),
             (Nothing, denied(Denied::NoEngine), false, Used::NONE),
         ] {
-            assert_eq!(charged(all, reached, &ended, began), expected, "{reached:?} {began}");
+            let due = Due::of(all, reached, &ended, began);
+            assert_eq!(due, Due { counted: expected, charged: expected }, "{reached:?} {began}");
+        }
+        for ours in [lost(), denied(Denied::NoAudit)] {
+            let due = Due::of(all, Computed, &ours, false);
+            assert_eq!(due, Due { counted: all, charged: Used::NONE }, "the engine was busy with it");
         }
     }
 }

@@ -10,7 +10,7 @@ use tenant::Used;
 use tokio::time::Instant;
 use wire::{Logprobs, TokenOut};
 
-use super::bill::{Bill, Reached, charged};
+use super::bill::{Bill, Due, Reached};
 use super::cuts::{Broken, Cuts, Until};
 use super::teller::{Teller, Told};
 use super::words::{completed, contract, tokens};
@@ -48,13 +48,13 @@ pub(crate) async fn serve(
     (mut ledger, mut bill): (Ledger, Bill),
     client: &mut dyn Client,
 ) -> Result<(), (Denied, Option<Ledger>)> {
-    let (ended, began, used) = {
+    let (ended, began, due) = {
         let mut answer = Answer::new(&run, &prepared, (&mut ledger, &mut bill), client);
         let ended = answer.whole(prepared.prompts.clone()).await;
-        let used = charged(answer.used(), answer.reached, &ended, answer.began);
-        (ended, answer.began, used)
+        let due = Due::of(answer.used(), answer.reached, &ended, answer.began);
+        (ended, answer.began, due)
     };
-    bill.settle(used, &run.meter);
+    bill.settle(due, &run.meter);
     match ended {
         Ok(()) => {
             ledger.complete();

@@ -101,15 +101,13 @@ impl Store {
             sqlx::query(limits::select!("WHERE revision > $1")).bind(since.number).fetch_all(&mut *look);
         let rules = self.patience.rows(asked).await?;
         let rules = rules.iter().map(limits::read).collect::<Result<_, _>>()?;
-        let budgets = sqlx::query(budgets::select!("WHERE revision > $1"))
-            .bind(since.number)
-            .fetch_all(&mut *look)
-            .await?;
+        let asked =
+            sqlx::query(budgets::select!("WHERE revision > $1")).bind(since.number).fetch_all(&mut *look);
+        let budgets = self.patience.rows(asked).await?;
         let budgets = budgets.iter().map(budgets::read).collect::<Result<_, _>>()?;
-        let prices = sqlx::query(prices::select!("WHERE revision > $1"))
-            .bind(since.number)
-            .fetch_all(&mut *look)
-            .await?;
+        let asked =
+            sqlx::query(prices::select!("WHERE revision > $1")).bind(since.number).fetch_all(&mut *look);
+        let prices = self.patience.rows(asked).await?;
         let prices = prices.iter().map(prices::read).collect::<Result<_, _>>()?;
         Ok(Delta { revision, is_whole, tenants, keys, rules, budgets, prices })
     }

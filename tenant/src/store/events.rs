@@ -203,6 +203,19 @@ pub(super) struct Told {
 }
 
 impl Store {
+    /// Refuses a change by a key that was revoked, or whose tenant was suspended, after its request was let in.
+    pub(super) async fn demand_actor(&self, change: &mut Change) -> Result<(), StoreError> {
+        let Actor::Key(id) = self.actor else { return Ok(()) };
+        let working: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM api_keys k LEFT JOIN tenants t ON t.id = k.tenant
+             WHERE k.id = $1 AND k.revoked_ms IS NULL AND t.suspended_ms IS NULL",
+        )
+        .bind(id.as_str())
+        .fetch_one(change.on())
+        .await?;
+        if working == 1 { Ok(()) } else { Err(StoreError::ActorEnded) }
+    }
+
     /// Another handle on the same store, whose changes are this actor's.
     #[must_use]
     pub fn acting_as(&self, actor: Actor) -> Self {

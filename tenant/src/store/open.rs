@@ -114,14 +114,22 @@ fn pool(url: &str, dialect: Dialect) -> Result<AnyPool, StoreError> {
     sqlx::any::install_default_drivers();
     // An address that cannot be read is not repeated: it holds a password.
     let options: AnyConnectOptions = url.parse().map_err(|_| StoreError::BadAddress)?;
-    let options = options.disable_statement_logging();
-    Ok(AnyPoolOptions::new()
+    Ok(pool_of(options.disable_statement_logging(), dialect))
+}
+
+/// A pool of its own for what another pool connects to.
+pub(super) fn another(pool: &AnyPool, dialect: Dialect) -> AnyPool {
+    pool_of(AnyConnectOptions::clone(&pool.connect_options()), dialect)
+}
+
+fn pool_of(options: AnyConnectOptions, dialect: Dialect) -> AnyPool {
+    AnyPoolOptions::new()
         .max_connections(CONNECTIONS_MAX)
         .acquire_timeout(CONNECTION_WAIT_MAX)
         .after_connect(move |connection, _| {
             Box::pin(async move { connection.execute(sqlx::raw_sql(dialect.settings())).await.map(|_| ()) })
         })
-        .connect_lazy_with(options))
+        .connect_lazy_with(options)
 }
 
 /// The address of a file, with all but letters, digits, `/` and `.` encoded.

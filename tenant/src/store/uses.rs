@@ -4,8 +4,8 @@ use crate::directory::Use;
 use crate::error::StoreError;
 use crate::store::Store;
 
-/// Secrets hashed anew in one change, so that no other writer waits long.
-const RENEWED_AT_ONCE: usize = 256;
+/// Secrets that one transaction takes, so that no other writer waits long.
+const SECRETS_AT_ONCE: usize = 256;
 
 impl Store {
     /// Notes uses. It is no change of what the store is: no revision, and no event; but for digests under a newer pepper, which those
@@ -14,20 +14,25 @@ impl Store {
     /// # Errors
     /// As the database reports. What was noted by then stays noted; to note it again does no harm.
     pub(crate) async fn note_uses(&self, uses: &[Use]) -> Result<(), StoreError> {
-        let mut noting = self.pool.begin_with(self.dialect.begin_change()).await?;
-        for noted in uses {
-            sqlx::query(
-                "UPDATE secrets SET used_ms = $1 WHERE key = $2 AND digest = $3 AND (used_ms IS NULL OR used_ms < $1)",
-            )
-            .bind(noted.at.get())
-            .bind(noted.key.as_str())
-            .bind(noted.digest.as_slice())
-            .execute(&mut *noting)
-            .await?;
+        // In one order, so that two gateways that note the same keys never wait for each other in a ring.
+        let mut uses = uses.to_vec();
+        uses.sort_unstable_by_key(|noted| (noted.key, noted.digest));
+        for some in uses.chunks(SECRETS_AT_ONCE) {
+            let mut noting = self.pool.begin_with(self.dialect.begin_change()).await?;
+            for noted in some {
+                sqlx::query(
+                    "UPDATE secrets SET used_ms = $1 WHERE key = $2 AND digest = $3 AND (used_ms IS NULL OR used_ms < $1)",
+                )
+                .bind(noted.at.get())
+                .bind(noted.key.as_str())
+                .bind(noted.digest.as_slice())
+                .execute(&mut *noting)
+                .await?;
+            }
+            noting.commit().await?;
         }
-        noting.commit().await?;
         let renewed: Vec<_> = uses.iter().filter_map(|noted| Some((noted, noted.renewed?))).collect();
-        for some in renewed.chunks(RENEWED_AT_ONCE) {
+        for some in renewed.chunks(SECRETS_AT_ONCE) {
             let mut change = self.change().await?;
             let revision = change.revision();
             for (noted, (version, digest)) in some {

@@ -10,6 +10,8 @@ use crate::share::MemoryShare;
 
 on_both!(
     each_change_has_its_event,
+    a_key_that_ended_meanwhile_changes_nothing,
+    a_handle_apart_has_connections_of_its_own,
     what_did_not_happen_has_no_event,
     a_tenant_sees_its_own_events_in_pages,
     old_events_are_forgotten,
@@ -26,8 +28,54 @@ async fn all(bench: &Bench) -> Vec<Event> {
     bench.store.events(Reach::Installation, EventId::NONE, EVENTS_PAGE_MAX).await.unwrap()
 }
 
+/// The key of an operator.
+async fn operator(bench: &Bench) -> KeyId {
+    let purpose = Purpose::Person { reach: Reach::Installation, role: Role::Owner };
+    let limits = KeyLimits { window_cap: WindowCap::Inherit, concurrency: Concurrency::Inherit };
+    let spec = KeySpec { name: name("operator"), purpose, limits, expires: Expiry::Never };
+    bench.store.create_key(spec, at(NOW)).await.unwrap().0.id
+}
+
+/// Revoked between its authentication and its change, a key changes nothing.
+async fn a_key_that_ended_meanwhile_changes_nothing(bench: Bench) {
+    let by = operator(&bench).await;
+    let store = bench.store.acting_as(Actor::Key(by));
+    let tenant = store.create_tenant(name("Acme"), at(NOW)).await.unwrap().id;
+    let purpose = Purpose::Person { reach: Reach::Tenant(tenant), role: Role::Owner };
+    let theirs =
+        bench.store.create_key(KeySpec { purpose, ..bench.spec(tenant).await }, at(NOW)).await.unwrap().0;
+    let owner = bench.store.acting_as(Actor::Key(theirs.id));
+    owner.create_project(tenant, name("one"), at(NOW)).await.unwrap();
+    bench.store.set_state(tenant, TenantState::Suspended(at(NOW)), at(NOW)).await.unwrap();
+    let refused = owner.create_project(tenant, name("two"), at(NOW)).await.err();
+    assert!(matches!(refused, Some(StoreError::ActorEnded)));
+    bench.store.revoke_key(by, at(NOW)).await.unwrap();
+    let revision = bench.store.revision().await.unwrap();
+    let refused = store.create_tenant(name("Other"), at(NOW)).await.err();
+    assert!(matches!(refused, Some(StoreError::ActorEnded)));
+    assert_eq!(bench.store.revision().await.unwrap(), revision);
+}
+
+/// Whoever has taken all connections of one handle holds up nobody who has another's.
+async fn a_handle_apart_has_connections_of_its_own(bench: Bench) {
+    let apart = bench.store.apart();
+    let mut taken = vec![];
+    while let Some(connection) = bench.store.pool.try_acquire() {
+        taken.push(connection);
+    }
+    while let Ok(Ok(connection)) =
+        tokio::time::timeout(Duration::from_millis(500), bench.store.pool.acquire()).await
+    {
+        taken.push(connection);
+    }
+    assert!(!taken.is_empty());
+    apart.create_tenant(name("Acme"), at(NOW)).await.unwrap();
+    drop(taken);
+    assert_eq!(bench.store.list_tenants().await.unwrap().len(), 1);
+}
+
 async fn each_change_has_its_event(bench: Bench) {
-    let by = KeyId::parse("aaaaaaaaaaaa").unwrap();
+    let by = operator(&bench).await;
     let store = bench.store.acting_as(Actor::Key(by));
     let tenant = store.create_tenant(name("Acme"), at(NOW)).await.unwrap();
     let (key, secret) = store.create_key(bench.spec(tenant.id).await, at(NOW + 1)).await.unwrap();
@@ -39,7 +87,8 @@ async fn each_change_has_its_event(bench: Bench) {
     let limits = Limits { at_once: Limit::AtMost(3.try_into().unwrap()), ..Limits::OPEN };
     bench.store.set_limits(&Rule { scope, limits }, at(NOW + 6)).await.unwrap();
 
-    let events = all(&bench).await;
+    // After that of the operator's key.
+    let events = all(&bench).await.split_off(1);
     let seen: Vec<_> = events.iter().map(|event| (event.action.name(), event.actor, event.at)).collect();
     let key_s = Actor::Key(by);
     let expected = [
