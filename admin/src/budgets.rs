@@ -2,9 +2,7 @@
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tenant::{
-    Budget, BudgetEntry, BudgetKind, BudgetName, Period, Reach, Scope, THRESHOLDS_MAX, Thresholds, Unit,
-};
+use tenant::{Budget, BudgetEntry, BudgetKind, BudgetName, Period, Scope, THRESHOLDS_MAX, Thresholds, Unit};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{IntoParams, ToSchema};
@@ -158,9 +156,7 @@ pub(crate) async fn list(
 ) -> Result<Answer, Problem> {
     asker.demand(Operation::Read)?;
     let (most, after) = (listed.most()?, listed.after(cursor)?);
-    let Reach::Tenant(tenant) = house.reach(&asker, listed.tenant.as_deref()).await? else {
-        return Err(Problem::new(Kind::BadRequest, "an operator must say `tenant`"));
-    };
+    let tenant = house.one_tenant(&asker, listed.tenant.as_deref()).await?;
     let budgets = house.store.budgets_page(tenant, after.as_ref(), most.saturating_add(1)).await?;
     let mut found = Vec::with_capacity(budgets.len());
     for budget in budgets {

@@ -10,7 +10,7 @@ use tenant::{
 };
 
 use crate::asker::Asker;
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 
 /// What all handlers share.
 pub(crate) struct House {
@@ -51,6 +51,14 @@ impl House {
         let id = KeyId::parse(id).ok_or_else(Problem::not_found)?;
         let found = self.store.find_key(id).await?;
         found.filter(|key| asker.reaches(key.purpose.tenant())).ok_or_else(Problem::not_found)
+    }
+
+    /// The one tenant of which something is listed that is never listed over all.
+    pub(crate) async fn one_tenant(&self, asker: &Asker, named: Option<&str>) -> Result<TenantId, Problem> {
+        match self.reach(asker, named).await? {
+            Reach::Tenant(tenant) => Ok(tenant),
+            Reach::Installation => Err(Problem::new(Kind::BadRequest, "an operator must say `tenant`")),
+        }
     }
 
     /// The tenant of which something is listed or made: the one that is named, or the asker's own. For an operator who names none,

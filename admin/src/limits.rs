@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tenant::{Limits, LimitsChange, Reach, Rule, Scope};
+use tenant::{Limits, LimitsChange, Rule, Scope};
 use utoipa::ToSchema;
 
 use crate::answer::Answer;
@@ -13,7 +13,7 @@ use crate::document::{Changing, Looking, Matching, Reading};
 use crate::house::{House, Shared, now};
 use crate::level::{ForModel, LevelName, model_name, models, needed, parsed, reachable};
 use crate::page::{Listed, Page};
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 use crate::roles::Operation;
 
 /// The limits of a key, a project or a tenant; of all its requests, or of those for one model.
@@ -100,9 +100,7 @@ pub(crate) async fn list(
 ) -> Result<Answer, Problem> {
     asker.demand(Operation::Read)?;
     let (most, after) = (listed.most()?, listed.after(cursor)?);
-    let Reach::Tenant(tenant) = house.reach(&asker, listed.tenant.as_deref()).await? else {
-        return Err(Problem::new(Kind::BadRequest, "an operator must say `tenant`"));
-    };
+    let tenant = house.one_tenant(&asker, listed.tenant.as_deref()).await?;
     let found = house.store.limits_page(tenant, after.as_ref(), most.saturating_add(1)).await?;
     Answer::ok(&Page::of(found, most, |one| place(&one.scope), view))
 }

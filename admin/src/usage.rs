@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tenant::{KeyId, ProjectId, Reach, TenantId, UsageBy, UsageOf, UsageParts, UsageSum, UtcHour};
+use tenant::{KeyId, ProjectId, TenantId, UsageBy, UsageOf, UsageParts, UsageSum, UtcHour};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::answer::Answer;
@@ -125,9 +125,7 @@ pub(crate) async fn get(
     Ask(asked): Ask<UsageQuery>,
 ) -> Result<Answer, Problem> {
     asker.demand(Operation::Read)?;
-    let Reach::Tenant(tenant) = house.reach(&asker, asked.tenant.as_deref()).await? else {
-        return Err(Problem::new(Kind::BadRequest, "an operator must say `tenant`"));
-    };
+    let tenant = house.one_tenant(&asker, asked.tenant.as_deref()).await?;
     let to = hour("to", asked.to.as_deref())?.unwrap_or_else(|| UtcHour::of(now()).get().saturating_add(1));
     let from = hour("from", asked.from.as_deref())?.unwrap_or_else(|| to.saturating_sub(HOURS_DEFAULT));
     if from >= to {
