@@ -27,6 +27,8 @@ pub(crate) struct Config {
     admin: SocketAddr,
     /// Where the Admin API is served; not served where none is named.
     api: Option<SocketAddr>,
+    /// Public keys of scanners of secrets; nobody's reports are believed by their signature where none is named.
+    scanners: Option<PathBuf>,
     /// The limits; the shipped ones where none is named.
     pub(crate) policy: Option<PathBuf>,
     pool_tokens: Option<NonZeroU32>,
@@ -48,9 +50,14 @@ impl Config {
         let reading = format!("read the config {}", path.display());
         let bytes = read_bounded(path, FILE_BYTES_MAX).doing(Exit::Config, &reading)?;
         let text = String::from_utf8(bytes).doing(Exit::Config, &reading)?;
-        Self::parse(&text).map_err(|error| {
+        let config = Self::parse(&text).map_err(|error| {
             Failure::new(Exit::Config, format_args!("{} is refused: {error}", path.display()))
-        })
+        })?;
+        if config.scanners.is_some() && config.api.is_none() {
+            let why = "`scanners` is for the Admin API, and no `api` is named";
+            return Err(Failure::new(Exit::Config, format_args!("{} is refused: {why}", path.display())));
+        }
+        Ok(config)
     }
 
     fn parse(text: &str) -> Result<Self, toml::de::Error> {
@@ -58,8 +65,8 @@ impl Config {
     }
 
     /// Where the gateway listens.
-    pub(crate) const fn listeners(&self) -> Listeners {
-        Listeners { listen: self.listen, admin: self.admin, api: self.api }
+    pub(crate) fn listeners(&self) -> Listeners {
+        Listeners { listen: self.listen, admin: self.admin, api: self.api, scanners: self.scanners.clone() }
     }
 
     /// How large the engine is.
@@ -88,7 +95,7 @@ mod tests {
             .map(|line| format!("{line}\n"))
             .collect();
         let config = Config::parse(&all).unwrap();
-        assert!(config.policy.is_some() && config.api.is_some());
+        assert!(config.policy.is_some() && config.api.is_some() && config.scanners.is_some());
         let size = config.size();
         assert_eq!((size.pool_tokens, size.window, size.threads), (Some(32_768), Some(8192), Some(2)));
     }

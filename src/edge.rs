@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::admin::{Api, ApiConfig};
+use ::admin::{Api, ApiConfig, SCANNERS_BYTES_MAX, Scanners};
 use ::audit::AuditLog;
 use ::gateway::{BindError, Gateway, GatewayConfig, GatewayError, Parts};
 use ::model::ModelText;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use wire::WireKey;
 
 use crate::cli::{Common, GatewayArgs, Listeners};
-use crate::data::DataDir;
+use crate::data::{DataDir, read_bounded};
 use crate::exit::{Doing, Exit, Failure};
 use crate::shutdown::Signals;
 use crate::{audit, policy, present, tenants, wirekey};
@@ -63,6 +63,7 @@ pub(crate) struct Bound {
 /// Reads what the gateway needs and binds its ports.
 pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     let policy = policy::load(edge.data, edge.policy)?;
+    let scanners = edge.listeners.scanners.as_deref().map(scanners).transpose()?.unwrap_or_default();
     let store = tenants::open_later(edge.data).await?;
     let directory = Arc::new(directory(edge.data, &store, &policy.policy).await?);
     let (model, folder) = (edge.model.to_owned(), edge.data.audit());
@@ -96,7 +97,8 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     let delivery = Delivery::begin(ledger, store.apart(), USAGE_EVERY);
     let serving = match edge.listeners.api {
         Some(listen) => {
-            Some(api((listen, failures_per_minute, keys_age_max), store.apart(), &directory).await?)
+            let config = ApiConfig { listen, failures_per_minute, keys_age_max, scanners };
+            Some(api(config, store.apart(), &directory).await?)
         }
         None => None,
     };
@@ -107,12 +109,16 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     Ok(Bound { listen, admin, api, gateway, serving, follower, delivery, noting })
 }
 
-async fn api(
-    (listen, failures_per_minute, keys_age_max): (SocketAddr, NonZeroU32, Duration),
-    store: Store,
-    directory: &Arc<Directory>,
-) -> Result<Api, Failure> {
-    let config = ApiConfig { listen, failures_per_minute, keys_age_max };
+/// Whose signed reports of leaked keys are believed.
+fn scanners(path: &Path) -> Result<Scanners, Failure> {
+    let reading = format!("read the public keys of scanners in {}", path.display());
+    let bytes = read_bounded(path, SCANNERS_BYTES_MAX).doing(Exit::Config, &reading)?;
+    Scanners::parse(&bytes)
+        .map_err(|error| Failure::new(Exit::Config, format_args!("{} is refused: {error}", path.display())))
+}
+
+async fn api(config: ApiConfig, store: Store, directory: &Arc<Directory>) -> Result<Api, Failure> {
+    let listen = config.listen;
     Api::bind(config, store, Arc::clone(directory)).await.map_err(|error| {
         if error.kind() == io::ErrorKind::AddrInUse {
             let what = "stop it, or take another by --api";
@@ -206,7 +212,7 @@ pub(crate) async fn run(common: &Common, args: &GatewayArgs) -> Result<(), Failu
     let _lock = data.lock()?;
     let bound = bind(Edge {
         data: &data,
-        listeners: args.listeners,
+        listeners: args.listeners.clone(),
         model: &args.model,
         engine_socket: args.engine_socket.clone(),
         wire_key: wirekey::read(&args.wire_key_file)?,

@@ -109,7 +109,7 @@ pub(crate) async fn until_ended(
     let wire_key = wirekey::make(&plan.data.wire_key())?;
     let gateway = edge::bind(Edge {
         data: &plan.data,
-        listeners: plan.listeners,
+        listeners: plan.listeners.clone(),
         model: &plan.model,
         engine_socket: plan.data.engine_socket()?,
         wire_key,

@@ -35,7 +35,7 @@ pub(crate) async fn run(common: &Common, args: &UpArgs) -> Result<(), Failure> {
     let store = tenants::open(&data).await?;
     let key = demo_key(&data, &store).await?;
     let plan = Plan {
-        listeners: args.listeners,
+        listeners: args.listeners.clone(),
         model: file,
         policy: args.policy.clone(),
         size: args.size,

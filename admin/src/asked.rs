@@ -87,6 +87,13 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Pro
     name.map(Some).ok_or_else(|| Problem::new(Kind::BadRequest, why()))
 }
 
+/// How long a body may be, where it is not [`BODY_BYTES_MAX`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyMax(pub(crate) usize);
+
+/// A body that says it is JSON, as it came.
+pub(crate) struct Raw(pub(crate) Bytes);
+
 /// A body of JSON, read, and as it came.
 pub(crate) struct Body<T> {
     pub(crate) asked: T,
@@ -97,11 +104,22 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, house: &Shared) -> Result<Self, Problem> {
+        let Raw(bytes) = Raw::from_request(request, house).await?;
+        let Object(asked) = read(&bytes)?;
+        Ok(Self { asked, bytes })
+    }
+}
+
+impl FromRequest<Shared> for Raw {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, house: &Shared) -> Result<Self, Problem> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let is_json = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
         if !is_json.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json")) {
             return Err(Problem::new(Kind::NotJson, "send the body as `Content-Type: application/json`"));
         }
+        let most = request.extensions().get().map_or(BODY_BYTES_MAX, |BodyMax(most)| *most);
         let reading = tokio::time::timeout(BODY_TIME_MAX, Bytes::from_request(request, house)).await;
         let bytes = reading
             .map_err(|_| {
@@ -110,20 +128,25 @@ impl<T: DeserializeOwned> FromRequest<Shared> for Body<T> {
             })?
             .map_err(|refused| match refused.status() {
                 StatusCode::PAYLOAD_TOO_LARGE => {
-                    Problem::new(Kind::TooLarge, format!("a body has at most {BODY_BYTES_MAX} bytes"))
+                    Problem::new(Kind::TooLarge, format!("a body has at most {most} bytes here"))
                 }
                 _ => Problem::new(Kind::BadRequest, "the body did not come whole"),
             })?;
-        let asked = read(&bytes)?;
-        Ok(Self { asked, bytes })
+        Ok(Self(bytes))
     }
+}
+
+/// Reads a list of objects.
+pub(crate) fn listed<T: DeserializeOwned>(bytes: &[u8]) -> Result<Vec<T>, Problem> {
+    let objects: Vec<Object<T>> = read(bytes)?;
+    Ok(objects.into_iter().map(|Object(asked)| asked).collect())
 }
 
 /// Reads JSON. A problem says where it is, and repeats none of it: it may hold a key.
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut json);
-    let Object(asked) = read.map_err(|error| {
+    let asked = read.map_err(|error| {
         let place: String = error.path().to_string().chars().take(PLACE_CHARS_MAX).collect();
         let inner = error.inner();
         let at = format!("line {}, column {}", inner.line(), inner.column());

@@ -8,7 +8,7 @@ use http::header;
 use http::request::Parts;
 use tenant::{Administrator, Caller, KeyId, MonoNanos, NotAuthenticated, Reach, Role, TenantId};
 
-use crate::house::{Shared, now};
+use crate::house::{House, Shared, now};
 use crate::problem::{Kind, Problem};
 use crate::roles::{Operation, may};
 use crate::trace::Trace;
@@ -71,7 +71,7 @@ impl FromRequestParts<Shared> for Asker {
             Err(NotAuthenticated::Suspended) => {
                 Err(Problem::new(Kind::Suspended, "the tenant of this key is suspended"))
             }
-            Err(NotAuthenticated::Invalid) => Err(refused(parts, house)),
+            Err(NotAuthenticated::Invalid) => Err(refused(parts.extensions.get().copied(), house)),
         }
     }
 }
@@ -83,10 +83,11 @@ fn presented(parts: &Parts) -> &str {
     if scheme.eq_ignore_ascii_case("bearer") { key.trim_matches(' ') } else { "" }
 }
 
-fn refused(parts: &Parts, house: &Shared) -> Problem {
-    let counted = parts.extensions.get::<Peer>().map(|Peer(from)| {
+/// What is answered to whoever has no key that works. It counts against where the request comes from.
+pub(crate) fn refused(from: Option<Peer>, house: &House) -> Problem {
+    let counted = from.map(|Peer(from)| {
         let now = MonoNanos::between(house.began, Instant::now());
-        house.failures.count(*from, house.failures_per_minute, now)
+        house.failures.count(from, house.failures_per_minute, now)
     });
     match counted {
         Some(Err(failures)) => {

@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::{Extension, Router};
 use http::StatusCode;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi as Document, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::{IntoParams, IntoResponses, Modify, OpenApi};
-use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
 
+use crate::asked::BodyMax;
 use crate::house::Shared;
+use crate::leaks::REPORT_BYTES_MAX;
 use crate::problem::{PROBLEM_JSON, ProblemView};
-use crate::{budgets, events, keys, limits, prices, projects, tenants, usage};
+use crate::{budgets, events, keys, leaks, limits, prices, projects, tenants, usage};
 
 /// The OpenAPI 3.1 document, as `GET /openapi.json` answers it.
 pub fn document() -> Document {
@@ -30,6 +33,7 @@ pub(crate) fn routes_and_document() -> (Router<Shared>, Document) {
         .routes(routes!(keys::get))
         .routes(routes!(keys::rotate))
         .routes(routes!(keys::revoke))
+        .routes(bounded(routes!(leaks::report), REPORT_BYTES_MAX))
         .routes(routes!(limits::list))
         .routes(routes!(limits::get, limits::set, limits::change))
         .routes(routes!(budgets::list))
@@ -38,6 +42,12 @@ pub(crate) fn routes_and_document() -> (Router<Shared>, Document) {
         .routes(routes!(usage::get))
         .routes(routes!(events::list))
         .split_for_parts()
+}
+
+/// Routes whose bodies have a bound of their own.
+fn bounded(routes: UtoipaMethodRouter<Shared>, bytes_max: usize) -> UtoipaMethodRouter<Shared> {
+    let routes: UtoipaMethodRouter<Shared> = routes.layer(DefaultBodyLimit::max(bytes_max));
+    routes.layer(Extension(BodyMax(bytes_max)))
 }
 
 #[derive(OpenApi)]
@@ -75,7 +85,7 @@ const READING: [(StatusCode, &str); 7] = [
     (StatusCode::NOT_FOUND, "Nothing of this id is within the reach of this key"),
     (
         StatusCode::TOO_MANY_REQUESTS,
-        "Too many keys that do not work came from this address, or too many names of requests",
+        "Too many keys that do not work came from this address, or too many names of requests, or reports",
     ),
     (StatusCode::INTERNAL_SERVER_ERROR, "The server cannot answer"),
     (
@@ -130,6 +140,8 @@ pub(crate) struct Looking;
 pub(crate) struct Creating;
 /// What a change of what was seen is refused with.
 pub(crate) struct Changing;
+/// What a report is refused with.
+pub(crate) struct Reporting;
 /// What the end of something is refused with.
 pub(crate) struct Ending;
 /// What the end of what was seen is refused with.
@@ -156,6 +168,15 @@ impl IntoResponses for Lifting {
 impl IntoResponses for Creating {
     fn responses() -> Responses {
         problems(READING.iter().chain(&WRITING))
+    }
+}
+
+impl IntoResponses for Reporting {
+    fn responses() -> Responses {
+        let all = READING.iter().chain(&WRITING);
+        problems(
+            all.filter(|(status, _)| *status != StatusCode::NOT_FOUND && *status != StatusCode::CONFLICT),
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use serde::Serialize;
 use serde_json::Value;
-use tenant::{Actor, Event, EventId};
+use tenant::{Actor, Event, EventId, Reason};
 use utoipa::ToSchema;
 
 use crate::answer::Answer;
@@ -35,6 +35,12 @@ pub(crate) struct EventView {
     /// How it became.
     #[schema(required, value_type = Option<Object>)]
     after: Option<Value>,
+    /// Why, where that was said: `leaked` for a key that was found where it should not be.
+    #[schema(required)]
+    reason: Option<String>,
+    /// Where a leaked key was found: host and path, as far as they may be kept.
+    #[schema(required)]
+    found_at: Option<String>,
 }
 
 /// Who made a change.
@@ -46,6 +52,8 @@ enum ActorView {
     CommandLine,
     /// The holder of a key.
     Key { key_id: String },
+    /// A scanner of secrets that signs what it reports, by the name of its public key.
+    Scanner { public_key: String },
     /// A program of ours, by itself.
     System,
 }
@@ -65,6 +73,7 @@ fn view(event: &Event) -> EventView {
         actor: match event.actor {
             Actor::CommandLine => ActorView::CommandLine,
             Actor::Key(id) => ActorView::Key { key_id: id.to_string() },
+            Actor::Scanner(id) => ActorView::Scanner { public_key: id.to_string() },
             Actor::System => ActorView::System,
         },
         action: event.action.name(),
@@ -72,6 +81,8 @@ fn view(event: &Event) -> EventView {
         tenant_id: event.tenant.map(|tenant| tenant.to_string()),
         before: event.before.clone(),
         after: event.after.clone(),
+        reason: event.reason.as_ref().map(|reason| reason.name().to_owned()),
+        found_at: event.reason.as_ref().and_then(|Reason::Leaked(at)| Some(at.as_ref()?.as_str().to_owned())),
     }
 }
 

@@ -10,7 +10,10 @@ use tenant::{
 };
 
 use crate::asker::Asker;
+use crate::leaks::Account;
+use crate::pace::Pace;
 use crate::problem::{Kind, Problem};
+use crate::scanners::Scanners;
 
 /// What all handlers share.
 pub(crate) struct House {
@@ -19,6 +22,9 @@ pub(crate) struct House {
     pub(crate) failures: Failures,
     pub(crate) failures_per_minute: NonZeroU32,
     pub(crate) keys_age_max: Duration,
+    /// Who may sign reports of leaked keys, and how often they were sent.
+    pub(crate) scanners: Scanners,
+    pub(crate) reports: Pace<Account>,
     /// Where the clock of failures began.
     pub(crate) began: Instant,
 }

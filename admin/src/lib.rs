@@ -2,6 +2,7 @@
 //!
 //! The public interface is:
 //! - [`Api`], which is bound to an address and then run until it is told to end;
+//! - [`Scanners`], whose signed reports of leaked keys are believed;
 //! - [`document()`], the OpenAPI document as it serves it;
 //! - [`roles`], the table of who may do what.
 //!
@@ -32,14 +33,17 @@ mod document;
 mod events;
 mod house;
 mod keys;
+mod leaks;
 mod level;
 mod limits;
 mod once;
+mod pace;
 mod page;
 mod prices;
 mod problem;
 mod projects;
 pub mod roles;
+mod scanners;
 mod scopes;
 mod serve;
 mod tenants;
@@ -47,5 +51,7 @@ mod trace;
 mod usage;
 
 pub use document::document;
+pub use leaks::{REPORT_BYTES_MAX, REPORT_TOKENS_MAX, REPORTS_PER_SECOND_MAX};
 pub use page::PAGE_MAX;
+pub use scanners::{BadScanners, SCANNERS_BYTES_MAX, SCANNERS_MAX, Scanners};
 pub use serve::{Api, ApiConfig, BODY_BYTES_MAX, CONNECTIONS_MAX};

@@ -30,13 +30,14 @@ pub(crate) enum Kind {
     IfMatchNeeded,
     TooManyFailures,
     TooManyNames,
+    TooManyReports,
     Broken,
     StoreAway,
 }
 
 impl Kind {
     #[cfg(test)]
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::BadRequest,
         Self::Unauthenticated,
         Self::Forbidden,
@@ -56,6 +57,7 @@ impl Kind {
         Self::IfMatchNeeded,
         Self::TooManyFailures,
         Self::TooManyNames,
+        Self::TooManyReports,
         Self::Broken,
         Self::StoreAway,
     ];
@@ -92,6 +94,9 @@ impl Kind {
             }
             Self::TooManyNames => {
                 ("too-many-idempotency-keys", StatusCode::TOO_MANY_REQUESTS, "Too many Idempotency-Keys")
+            }
+            Self::TooManyReports => {
+                ("too-many-reports", StatusCode::TOO_MANY_REQUESTS, "Too many reports of leaked keys")
             }
             Self::Broken => ("broken", StatusCode::INTERNAL_SERVER_ERROR, "The server cannot answer"),
             Self::StoreAway => ("store-away", StatusCode::SERVICE_UNAVAILABLE, "The store does not answer"),

@@ -25,13 +25,15 @@ pub enum Operation {
     ChangeServiceKeys,
     /// Makes, rotates and revokes keys of a tenant's persons, and those that read its audit log.
     ChangePersonKeys,
+    /// Tells of keys that were found where they should not be, and thereby ends them: whoever tells has their secrets.
+    ReportLeakedKeys,
     /// Revokes a key of an operator. To make or rotate one is the command line's alone.
     RevokeOperatorKeys,
 }
 
 impl Operation {
     /// All there are.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Read,
         Self::ReadEvents,
         Self::CreateTenant,
@@ -42,6 +44,7 @@ impl Operation {
         Self::ChangePrices,
         Self::ChangeServiceKeys,
         Self::ChangePersonKeys,
+        Self::ReportLeakedKeys,
         Self::RevokeOperatorKeys,
     ];
 
@@ -58,6 +61,7 @@ impl Operation {
             Self::ChangePrices => "change prices",
             Self::ChangeServiceKeys => "change service keys",
             Self::ChangePersonKeys => "change keys of persons and auditors",
+            Self::ReportLeakedKeys => "report leaked keys",
             Self::RevokeOperatorKeys => "revoke keys of operators",
         }
     }
@@ -75,7 +79,9 @@ pub const fn may(reach: Reach, role: Role, operation: Operation) -> bool {
         | Operation::ChangeTenantLimits
         | Operation::ChangePrices => is_operator && matches!(role, Role::Owner | Role::Admin),
         Operation::CreateProject | Operation::ChangeLimits => matches!(role, Role::Owner | Role::Admin),
-        Operation::ChangeServiceKeys => matches!(role, Role::Owner | Role::Admin | Role::Member),
+        Operation::ChangeServiceKeys | Operation::ReportLeakedKeys => {
+            matches!(role, Role::Owner | Role::Admin | Role::Member)
+        }
         Operation::ChangePersonKeys => matches!(role, Role::Owner),
         Operation::RevokeOperatorKeys => is_operator && matches!(role, Role::Owner),
     }
@@ -88,7 +94,7 @@ mod tests {
     use super::*;
 
     /// A line for each operation: operators and then persons of a tenant, each as owner, admin, member and auditor.
-    const TABLE: [(Operation, &str); 11] = [
+    const TABLE: [(Operation, &str); 12] = [
         (Operation::Read, "yes yes yes yes | yes yes yes yes"),
         (Operation::ReadEvents, "yes no no yes | yes no no yes"),
         (Operation::CreateTenant, "yes yes no no | no no no no"),
@@ -99,6 +105,7 @@ mod tests {
         (Operation::ChangePrices, "yes yes no no | no no no no"),
         (Operation::ChangeServiceKeys, "yes yes yes no | yes yes yes no"),
         (Operation::ChangePersonKeys, "yes no no no | yes no no no"),
+        (Operation::ReportLeakedKeys, "yes yes yes no | yes yes yes no"),
         (Operation::RevokeOperatorKeys, "yes no no no | no no no no"),
     ];
 

@@ -24,7 +24,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::asker::Peer;
 use crate::document::routes_and_document;
 use crate::house::House;
+use crate::leaks::REPORTS_PER_SECOND_MAX;
+use crate::pace::Pace;
 use crate::problem::{Kind, Problem};
+use crate::scanners::Scanners;
 use crate::trace;
 
 /// Bytes of a request's body.
@@ -45,7 +48,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How the Admin API is served.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ApiConfig {
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
@@ -53,6 +56,8 @@ pub struct ApiConfig {
     pub failures_per_minute: NonZeroU32,
     /// How old what is known of keys may be; beyond it nobody is let in.
     pub keys_age_max: Duration,
+    /// Whose signed reports of leaked keys are believed.
+    pub scanners: Scanners,
 }
 
 /// The Admin API, with its address.
@@ -79,6 +84,8 @@ impl Api {
             failures: Failures::default(),
             failures_per_minute: config.failures_per_minute,
             keys_age_max: config.keys_age_max,
+            scanners: config.scanners,
+            reports: Pace::new(REPORTS_PER_SECOND_MAX),
             began: Instant::now(),
         };
         Ok(Self { listener, address, router: router(house) })

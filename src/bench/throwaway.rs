@@ -41,7 +41,7 @@ pub(crate) async fn with_server(
     let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let pool = args.letters.saturating_mul(PROMPTS).max(POOL_MIN);
     let plan = Plan {
-        listeners: Listeners { listen: any_port, admin: any_port, api: None },
+        listeners: Listeners { listen: any_port, admin: any_port, api: None, scanners: None },
         model,
         policy: None,
         size: EngineSize {

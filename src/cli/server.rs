@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 /// Where the gateway listens.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct Listeners {
     /// Where clients connect; port 0 takes a free one and prints it
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
@@ -17,6 +17,10 @@ pub(crate) struct Listeners {
     /// Where the Admin API is served, which manages tenants and keys; not served where this is not given
     #[arg(long, value_name = "ADDR")]
     pub(crate) api: Option<SocketAddr>,
+    /// Public keys of scanners of secrets, whose signed reports of leaked keys the Admin API believes; JSON, as GitHub publishes its
+    /// own. Without it none is believed
+    #[arg(long, value_name = "FILE", requires = "api")]
+    pub(crate) scanners: Option<PathBuf>,
 }
 
 /// How large the engine is.

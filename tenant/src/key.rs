@@ -140,6 +140,12 @@ impl ApiKey {
         Ok(Self { kind, id, secret: base62::random(random)? })
     }
 
+    /// The same secret under another id.
+    #[cfg(test)]
+    pub(crate) fn with_id(&self, id: KeyId) -> Self {
+        Self { kind: self.kind, id, secret: self.secret.clone() }
+    }
+
     /// Reads a key; looks at no more than [`KEY_CHARS_MAX`] bytes of `presented`.
     ///
     /// # Errors

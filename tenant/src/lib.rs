@@ -28,6 +28,7 @@ mod failures;
 pub mod fault;
 mod inflight;
 mod key;
+mod leak;
 mod ledger;
 mod level;
 mod limits;
@@ -51,6 +52,7 @@ pub use error::StoreError;
 pub use failures::{FAILING_ADDRESSES_MAX, Failures, TooManyFailures};
 pub use inflight::{Guard, Inflight, TooMany};
 pub use key::{ApiKey, KEY_CHARS_MAX, KEY_PATTERN, KeyId, KeyKind, NotAKey};
+pub use leak::{FOUND_AT_CHARS_MAX, FoundAt};
 pub use ledger::{
     Amounts, BATCH_ROWS_MAX, BOOKS_MAX, BadPrices, BadThresholds, Batch, Budget, BudgetKind, BudgetName,
     BudgetRefusal, BudgetStanding, BudgetWarning, Claim, Cost, Damage, Damaged, JOURNAL_BYTES_MAX,
@@ -78,9 +80,10 @@ pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
     ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Action, Actor, BUDGET_MAX,
     BUDGETS_MAX, BUSY_MAX, Before, BudgetEntry, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event,
-    EventId, Expect, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, LIST_PAGE_MAX, LimitsChange,
-    ONCE_NAME_CHARS_MAX, OVERLAP_MAX, Once, PROJECTS_MAX, Project, Revision, Revoked, Rotated, SecretRecord,
-    ShareChange, Store, StoreId, Stored, TENANTS_MAX, Tenant, TenantChange, TenantId, TenantState,
-    USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum, Version,
+    EventId, Expect, Found, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, LIST_PAGE_MAX, LimitsChange,
+    ONCE_NAME_CHARS_MAX, OVERLAP_MAX, Once, PROJECTS_MAX, Project, Reason, Revision, Revoked, Rotated,
+    SCANNER_ID_CHARS_MAX, ScannerId, SecretRecord, ShareChange, Store, StoreId, Stored, TENANTS_MAX, Tenant,
+    TenantChange, TenantId, TenantState, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts,
+    UsageSum, Version,
 };
 pub use time::{MonoNanos, UnixMillis};

@@ -5,12 +5,14 @@
 //!
 //! Architecture invariant: stores no secret, only what the [`Pepper`] makes of it; reads no clock.
 
+mod actor;
 pub(crate) mod budgets;
 mod change;
 mod delta;
 mod dialect;
 pub(crate) mod events;
 mod keys;
+mod leaks;
 pub(crate) mod limits;
 mod once;
 mod open;
@@ -41,10 +43,12 @@ use change::Change;
 use dialect::Dialect;
 use patience::Patience;
 
+pub use actor::{Actor, SCANNER_ID_CHARS_MAX, ScannerId};
 pub use budgets::{BUDGET_MAX, BUDGETS_MAX, BudgetEntry};
 pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
-pub use events::{Action, Actor, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId};
+pub use events::{Action, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId, Reason};
 pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};
+pub use leaks::Found;
 pub use limits::{LIMITS_MAX, LimitsChange};
 pub use once::{
     ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Before, ONCE_NAME_CHARS_MAX, Once,

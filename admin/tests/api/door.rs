@@ -115,7 +115,7 @@ async fn the_document_is_served_and_describes_each_route() {
     let document = document.json();
     assert!(document["openapi"].as_str().unwrap().starts_with("3.1"));
     let paths = document["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 15);
+    assert_eq!(paths.len(), 16);
     for (path, methods) in paths {
         for (method, operation) in methods.as_object().unwrap() {
             let statuses: Vec<_> = operation["responses"].as_object().unwrap().keys().collect();

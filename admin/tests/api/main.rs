@@ -14,5 +14,6 @@ mod changes;
 mod charges;
 mod conventions;
 mod door;
+mod leaks;
 mod rig;
 mod roles;

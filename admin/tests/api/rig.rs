@@ -7,6 +7,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use admin::{Api, ApiConfig};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tenant::{
@@ -24,8 +28,16 @@ pub struct Rig {
     pub address: SocketAddr,
     /// An operator's key, with the role of an owner.
     pub operator: String,
+    /// Whose reports of leaked keys are believed.
+    pub scanner: Scanner,
     _folder: tempfile::TempDir,
     _end: oneshot::Sender<()>,
+}
+
+/// A scanner of secrets that signs its reports.
+pub struct Scanner {
+    pub name: &'static str,
+    pair: EcdsaKeyPair,
 }
 
 pub struct Answer {
@@ -36,6 +48,29 @@ pub struct Answer {
 
 pub fn now() -> UnixMillis {
     UnixMillis::from_system(SystemTime::now())
+}
+
+impl Scanner {
+    pub fn new(name: &'static str) -> Self {
+        let (random, of) = (SystemRandom::new(), &ECDSA_P256_SHA256_ASN1_SIGNING);
+        let document = EcdsaKeyPair::generate_pkcs8(of, &random).unwrap();
+        Self { name, pair: EcdsaKeyPair::from_pkcs8(of, document.as_ref(), &random).unwrap() }
+    }
+
+    /// Its public key, as a file of them.
+    pub fn file(&self) -> String {
+        // The algorithm, the curve, and a bit string of 66 bytes.
+        let head = "3059301306072a8648ce3d020106082a8648ce3d030107034200";
+        let head = (0..head.len() / 2).map(|at| u8::from_str_radix(&head[2 * at..2 * at + 2], 16).unwrap());
+        let der: Vec<u8> = head.chain(self.pair.public_key().as_ref().iter().copied()).collect();
+        let pem = format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der));
+        json!({ "public_keys": [{ "key_identifier": self.name, "key": pem, "is_current": true }] })
+            .to_string()
+    }
+
+    pub fn sign(&self, body: &[u8]) -> String {
+        STANDARD.encode(self.pair.sign(&SystemRandom::new(), body).unwrap())
+    }
 }
 
 impl Answer {
@@ -86,10 +121,12 @@ impl Rig {
         let purpose = Purpose::Person { reach: Reach::Installation, role: Role::Owner };
         let operator = key(&store, purpose).await;
         let directory = Arc::new(Directory::open(&store).await.unwrap());
+        let scanner = Scanner::new("of-a-test");
         let config = ApiConfig {
             listen: "127.0.0.1:0".parse().unwrap(),
             failures_per_minute: NonZeroU32::new(FAILURES).unwrap(),
             keys_age_max,
+            scanners: admin::Scanners::parse(scanner.file().as_bytes()).unwrap(),
         };
         let api = Api::bind(config, store.clone(), Arc::clone(&directory)).await.unwrap();
         let address = api.address();
@@ -97,7 +134,7 @@ impl Rig {
         tokio::spawn(api.run(async {
             let _ended = ended.await;
         }));
-        Self { store, directory, address, operator, _folder: folder, _end: end }
+        Self { store, directory, address, operator, scanner, _folder: folder, _end: end }
     }
 
     /// A person's key, which the server knows.

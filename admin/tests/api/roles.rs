@@ -72,6 +72,7 @@ async fn ask(
             answers.push(rig.post(key, "/v1/keys", own(json!({ "name": unique, "for": "audit" }))).await);
             answers
         }
+        Operation::ReportLeakedKeys => vec![rig.post(key, "/v1/leaked-keys", json!([])).await],
         Operation::RevokeOperatorKeys => {
             rig.person(Reach::Installation, Role::Auditor).await;
             let keys = rig.store.list_keys().await.unwrap();

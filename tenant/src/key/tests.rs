@@ -62,6 +62,29 @@ fn an_id_prints_as_itself_and_nothing_more() {
     }
 }
 
+/// What scanners are told in the docs is what keys look like.
+#[test]
+fn the_published_pattern_matches_each_kind_and_the_checksum_tells_keys_from_look_alikes() {
+    let page = include_str!("../../../docs/admin-api.md");
+    assert!(page.contains(&format!("    {KEY_PATTERN}\n")), "docs/admin-api.md does not show KEY_PATTERN");
+    let pattern = regex::Regex::new(KEY_PATTERN).unwrap();
+    let random = SystemRandom::new();
+    for kind in KeyKind::ALL {
+        for _ in 0..50 {
+            let text = ApiKey::generate(kind, &random).unwrap().reveal();
+            let within = format!("key = \"{}\"", text.expose());
+            assert_eq!(pattern.find(&within).unwrap().as_str(), text.expose().as_str(), "{kind:?}");
+        }
+    }
+    let example = rendered("3kTMd0ZyQ9aB", &"x".repeat(43));
+    assert!(page.contains(&example), "docs/admin-api.md has no line with {example}");
+    let wrong = example.replace("44auZ1", "44auZ2");
+    assert!(pattern.is_match(&wrong) && ApiKey::parse(&wrong).is_err(), "the checksum is looked at apart");
+    for other in ["bh_live_3kTMd0ZyQ9aB", &example[..69], &example.replace("live", "root")] {
+        assert!(!pattern.is_match(other), "{other}");
+    }
+}
+
 /// Every single byte changed to every other printable one: 70 x 94 keys, none accepted.
 #[test]
 fn any_single_character_changed_is_refused() {

@@ -8,8 +8,9 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use crate::error::StoreError;
-use crate::key::KeyId;
+use crate::leak::FoundAt;
 use crate::purpose::Reach;
+use crate::store::actor::Actor;
 use crate::store::change::Change;
 use crate::store::{Store, TenantId, row};
 use crate::time::UnixMillis;
@@ -21,40 +22,6 @@ pub const EVENT_CHANGES_KEPT: u32 = 1_000_000;
 pub const EVENT_BYTES_MAX: usize = 32 * 1024;
 /// Events that are read at once.
 pub const EVENTS_PAGE_MAX: u32 = 1_000;
-
-/// Who changes a store.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Actor {
-    /// Somebody at the command line, who has the store's files or its address.
-    CommandLine,
-    /// The holder of this key.
-    Key(KeyId),
-    /// A program of ours, by itself.
-    System,
-}
-
-impl Actor {
-    const COMMAND_LINE: &'static str = "command_line";
-    const SYSTEM: &'static str = "system";
-
-    /// As it stands in listings and in the store: a word, or a key's id.
-    pub fn name(&self) -> &str {
-        match self {
-            Self::CommandLine => Self::COMMAND_LINE,
-            Self::Key(id) => id.as_str(),
-            Self::System => Self::SYSTEM,
-        }
-    }
-
-    fn read(stored: &str) -> Result<Self, StoreError> {
-        match stored {
-            // Its 12 characters are no id: `_` is no digit.
-            Self::COMMAND_LINE => Ok(Self::CommandLine),
-            Self::SYSTEM => Ok(Self::System),
-            id => KeyId::parse(id).map(Self::Key).ok_or_else(|| row::damaged("events", "actor")),
-        }
-    }
-}
 
 /// What was done.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -169,6 +136,41 @@ pub struct Event {
     pub before: Option<Value>,
     /// How it became.
     pub after: Option<Value>,
+    /// Why, where that was said.
+    pub reason: Option<Reason>,
+}
+
+/// Why a change was made.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Reason {
+    /// The key was found where it should not be; there, as far as that may be kept.
+    Leaked(Option<FoundAt>),
+}
+
+impl Reason {
+    const LEAKED: &'static str = "leaked";
+
+    /// As it stands in listings and in the store.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Leaked(_) => Self::LEAKED,
+        }
+    }
+
+    fn found_at(&self) -> Option<&str> {
+        match self {
+            Self::Leaked(found_at) => found_at.as_ref().map(FoundAt::as_str),
+        }
+    }
+
+    fn read(name: Option<&str>, found_at: Option<&str>) -> Result<Option<Self>, StoreError> {
+        let Some(name) = name else { return Ok(None) };
+        if name != Self::LEAKED {
+            return Err(row::damaged("events", "reason"));
+        }
+        let stored = |text| FoundAt::stored(text).ok_or_else(|| row::damaged("events", "found_at"));
+        Ok(Some(Self::Leaked(found_at.map(stored).transpose()?)))
+    }
 }
 
 impl Event {
@@ -188,6 +190,7 @@ impl Event {
             tenant: tenant.map(|stored| row::tenant_id(stored, "events", "tenant")).transpose()?,
             before: json(7, "before")?,
             after: json(8, "after")?,
+            reason: Reason::read(row.try_get(9)?, row.try_get(10)?)?,
         })
     }
 }
@@ -203,25 +206,6 @@ pub(super) struct Told {
 }
 
 impl Store {
-    /// Refuses a change by a key that was revoked, or whose tenant was suspended, after its request was let in.
-    pub(super) async fn demand_actor(&self, change: &mut Change) -> Result<(), StoreError> {
-        let Actor::Key(id) = self.actor else { return Ok(()) };
-        let working: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM api_keys k LEFT JOIN tenants t ON t.id = k.tenant
-             WHERE k.id = $1 AND k.revoked_ms IS NULL AND t.suspended_ms IS NULL",
-        )
-        .bind(id.as_str())
-        .fetch_one(change.on())
-        .await?;
-        if working == 1 { Ok(()) } else { Err(StoreError::ActorEnded) }
-    }
-
-    /// Another handle on the same store, whose changes are this actor's.
-    #[must_use]
-    pub fn acting_as(&self, actor: Actor) -> Self {
-        Self { actor, ..self.clone() }
-    }
-
     /// Writes the event of a change, within it.
     pub(super) async fn tell(
         &self,
@@ -229,20 +213,33 @@ impl Store {
         now: UnixMillis,
         told: Told,
     ) -> Result<(), StoreError> {
+        self.tell_why(change, now, told, None).await
+    }
+
+    /// The same, and why the change was made.
+    pub(super) async fn tell_why(
+        &self,
+        change: &mut Change,
+        now: UnixMillis,
+        told: Told,
+        reason: Option<&Reason>,
+    ) -> Result<(), StoreError> {
         let Told { action, subject, tenant, before, after } = told;
         let revision = change.revision();
         sqlx::query(
-            "INSERT INTO events (revision, part, at_ms, actor, action, subject, tenant, before, after)
-             VALUES ($1, (SELECT count(*) + 1 FROM events WHERE revision = $1), $2, $3, $4, $5, $6, $7, $8)",
+            "INSERT INTO events (revision, part, at_ms, actor, action, subject, tenant, before, after, reason, found_at)
+             VALUES ($1, (SELECT count(*) + 1 FROM events WHERE revision = $1), $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         )
         .bind(revision)
         .bind(now.get())
-        .bind(self.actor.name())
+        .bind(self.actor.stored())
         .bind(action.name())
         .bind(&subject)
         .bind(tenant.as_ref().map(|tenant| tenant.bytes().as_slice()))
         .bind(before.map(bounded))
         .bind(after.map(bounded))
+        .bind(reason.map(|reason| reason.name()))
+        .bind(reason.and_then(|reason| reason.found_at().map(ToOwned::to_owned)))
         .execute(change.on())
         .await?;
         sqlx::query("DELETE FROM events WHERE revision <= $1")
@@ -261,7 +258,7 @@ impl Store {
         macro_rules! select {
             ($which:literal) => {
                 concat!(
-                    "SELECT revision, part, at_ms, actor, action, subject, tenant, before, after FROM events
+                    "SELECT revision, part, at_ms, actor, action, subject, tenant, before, after, reason, found_at FROM events
                      WHERE (revision > $1 OR (revision = $1 AND part > $2)) ",
                     $which,
                     " ORDER BY revision, part LIMIT $3"

@@ -14,7 +14,7 @@ use crate::name::Name;
 use crate::purpose::Purpose;
 use crate::secret::Secret;
 use crate::store::change::Change;
-use crate::store::events::{Action, Told};
+use crate::store::events::{Action, Reason, Told};
 use crate::store::{Expect, Store, projects, room_for_one_more, row};
 use crate::time::UnixMillis;
 
@@ -198,6 +198,19 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchKey`].
     pub async fn revoke_key(&self, id: KeyId, now: UnixMillis) -> Result<Revoked, StoreError> {
+        self.revoke_key_for(id, None, now).await
+    }
+
+    /// The same, and its event says why.
+    ///
+    /// # Errors
+    /// As [`Store::revoke_key`].
+    pub async fn revoke_key_for(
+        &self,
+        id: KeyId,
+        reason: Option<&Reason>,
+        now: UnixMillis,
+    ) -> Result<Revoked, StoreError> {
         let mut change = self.change().await?;
         let before = found(&mut change, id).await?;
         if let Some(at) = before.revoked {
@@ -211,7 +224,7 @@ impl Store {
             .execute(change.on())
             .await?;
         let after = KeyRecord { revoked: Some(now), ..before.clone() };
-        self.tell(&mut change, now, told(Action::KeyRevoke, Some(&before), &after)).await?;
+        self.tell_why(&mut change, now, told(Action::KeyRevoke, Some(&before), &after), reason).await?;
         change.commit().await?;
         Ok(Revoked::Now)
     }

@@ -7,6 +7,7 @@ use policies::WindowCap;
 use sqlx::{AssertSqlSafe, Connection};
 
 use super::*;
+use crate::key::ApiKey;
 use crate::limits::{Concurrency, Expiry, KeyLimits};
 use crate::name::Name;
 use crate::purpose::{Mode, Purpose};
@@ -16,6 +17,7 @@ mod both;
 mod budgets;
 mod events;
 mod history;
+mod leaks;
 mod limits;
 mod opening;
 mod silence;
