@@ -214,6 +214,15 @@ impl<'a> Services<'a> {
         Self::started(home, &["--api", "127.0.0.1:0", "--policy", policy], "admin API:")
     }
 
+    /// The same, with these arguments more, the Admin API's address among them.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn gateway_with(home: &'a Home, more: &[&str]) -> Self {
+        Self::started(home, more, "admin API:")
+    }
+
     fn started(home: &'a Home, more: &[&str], last: &str) -> Self {
         let run = home.path().join("run");
         DirBuilder::new().recursive(true).mode(0o700).create(&run).expect("a folder for the socket");

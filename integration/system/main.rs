@@ -19,6 +19,7 @@ mod failures;
 mod incident;
 mod isolation;
 mod keys;
+mod leaks;
 mod markers;
 mod prefix;
 mod starts;
