@@ -66,7 +66,7 @@ impl Store {
         self.change_budget(&BudgetEntry::Lifted(name.clone()), Expect::Any, now).await
     }
 
-    /// Sets or lifts a budget. To lift one that is not set changes nothing.
+    /// Sets or lifts a budget. To lift one that is not set, or to set one as it is, changes nothing.
     ///
     /// # Errors
     /// [`StoreError::NoSuchKey`], [`StoreError::NoSuchProject`], [`StoreError::NoSuchTenant`]; [`StoreError::NoLimits`] for an
@@ -88,7 +88,7 @@ impl Store {
         let has_row = row.is_some();
         let before = row.unwrap_or_else(|| BudgetEntry::Lifted(name.clone()));
         expect.check(before.version())?;
-        if before.budget().is_none() && asked.budget().is_none() {
+        if before == *asked {
             return Ok(());
         }
         if !has_row {

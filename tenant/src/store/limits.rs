@@ -46,7 +46,8 @@ impl Store {
         self.change_limits(&rule.scope, all, Expect::Any, now).await.map(|_| ())
     }
 
-    /// Changes what is asked of a scope's limits, and nothing else; returns how they are then.
+    /// Changes what is asked of a scope's limits, and nothing else; returns how they are then. What they are already is no change, and
+    /// has no event.
     ///
     /// # Errors
     /// As [`Store::set_limits`]; [`StoreError::Stale`].
@@ -61,6 +62,10 @@ impl Store {
         let tenant = tenant_of(change.on(), scope.level).await?;
         let before = held(change.on(), scope).await?;
         expect.check(before.version())?;
+        let after = Rule { limits: asked.applied(before.limits), ..before.clone() };
+        if after == before {
+            return Ok(after);
+        }
         let others = sqlx::query_scalar(
             "SELECT count(*) FROM limits WHERE NOT (level = $1 AND subject = $2 AND model = $3)",
         )
@@ -70,7 +75,6 @@ impl Store {
         .fetch_one(change.on())
         .await?;
         room_for_one_more(others, self.room.limits)?;
-        let after = Rule { limits: asked.applied(before.limits), ..before.clone() };
         let revision = change.revision();
         write(change.on(), tenant, &after, revision).await?;
         let told = Told {

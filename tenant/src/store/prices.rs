@@ -31,7 +31,7 @@ impl Store {
         self.change_prices(prices, Expect::Any, now).await
     }
 
-    /// The same, if the list looks as is expected.
+    /// The same, if the list looks as is expected. A list that there is already is no change, and has no event.
     ///
     /// # Errors
     /// [`StoreError::Stale`]; as the database reports.
@@ -44,6 +44,9 @@ impl Store {
         let mut change = self.change().await?;
         let before = held(change.on()).await?;
         expect.check(before.version())?;
+        if before.version() == prices.version() {
+            return Ok(());
+        }
         let revision = change.revision();
         sqlx::query(
             "UPDATE prices SET prompt = NULL, cached = NULL, completion = NULL, revision = $1 WHERE prompt IS NOT NULL",

@@ -173,7 +173,7 @@ impl Store {
         self.change_tenant(tenant, &asked, Expect::Any, now).await.map(|_| ())
     }
 
-    /// Changes what is asked of a tenant, and nothing else; returns how it is then. Whether all floors fit is the engine's to say.
+    /// Changes what is asked of a tenant, and nothing else; returns how it is then. What it is already is no change, and has no event. Whether all floors fit is the engine's to say.
     /// The first moment of a suspension stays.
     ///
     /// # Errors
@@ -191,6 +191,9 @@ impl Store {
         let before = Tenant::read(&row.ok_or(StoreError::NoSuchTenant(id))?)?;
         expect.check(before.version())?;
         let after = asked.applied(&before)?;
+        if after.version() == before.version() {
+            return Ok(after);
+        }
         let revision = change.revision();
         write(change.on(), &after, revision).await?;
         let told = Told {

@@ -19,6 +19,7 @@ mod events;
 mod history;
 mod leaks;
 mod limits;
+mod nothing;
 mod opening;
 mod silence;
 

@@ -269,7 +269,8 @@ async fn each_change_is_one_revision_and_says_what_it_touched(bench: Bench) {
     moved("a revocation", 0, 1).await;
     bench.store.set_state(tenant, TenantState::Suspended(at(NOW)), at(NOW)).await.unwrap();
     moved("a suspension", 1, 0).await;
-    bench.store.set_share(tenant, MemoryShare::default(), at(NOW)).await.unwrap();
+    let share = MemoryShare { floor: 1, ..MemoryShare::default() };
+    bench.store.set_share(tenant, share, at(NOW)).await.unwrap();
     moved("a share", 1, 0).await;
     bench.store.create_project(tenant, name("x"), at(NOW)).await.unwrap();
     moved("a project", 0, 0).await;
