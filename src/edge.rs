@@ -12,7 +12,7 @@ use ::audit::AuditLog;
 use ::gateway::{BindError, Gateway, GatewayConfig, GatewayError, Parts};
 use ::model::ModelText;
 use policies::Policy;
-use tenant::{Delivery, Directory, Follower, Keep, Ledger, Noting, Replayed, Store};
+use tenant::{Delivery, Directory, Follower, Keep, Ledger, Noting, Replayed, Store, TenantBounds};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -64,7 +64,7 @@ pub(crate) struct Bound {
 pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     let policy = policy::load(edge.data, edge.policy)?;
     let scanners = edge.listeners.scanners.as_deref().map(scanners).transpose()?.unwrap_or_default();
-    let store = tenants::open_later(edge.data).await?;
+    let store = tenants::open_later(edge.data).await?.bounded(of_tenant(&policy.policy));
     let directory = Arc::new(directory(edge.data, &store, &policy.policy).await?);
     let (model, folder) = (edge.model.to_owned(), edge.data.audit());
     let (model, log) = spawn_blocking(move || (ModelText::load(&model), AuditLog::open(&folder)))
@@ -107,6 +107,16 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());
     let api = serving.as_ref().map(Api::address);
     Ok(Bound { listen, admin, api, gateway, serving, follower, delivery, noting })
+}
+
+/// How many of each one tenant may have.
+fn of_tenant(policy: &Policy) -> TenantBounds {
+    TenantBounds {
+        keys: policy.keys_per_tenant(),
+        projects: policy.projects_per_tenant(),
+        limits: policy.limits_per_tenant(),
+        budgets: policy.budgets_per_tenant(),
+    }
 }
 
 /// Whose signed reports of leaked keys are believed.

@@ -220,6 +220,8 @@ fn refused(doing: &str, error: &StoreError) -> Failure {
         | StoreError::UsageTooLong { .. }
         | StoreError::ExpiryPassed => Exit::Usage,
         StoreError::Full { .. }
+        | StoreError::TenantFull { .. }
+        | StoreError::NoSuchEvent
         | StoreError::WrongPepper
         | StoreError::File(_)
         | StoreError::Schema(_)

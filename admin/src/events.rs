@@ -19,7 +19,7 @@ use crate::roles::Operation;
 #[derive(Serialize, ToSchema)]
 #[schema(as = Event)]
 pub(crate) struct EventView {
-    /// Rises from event to event.
+    /// Names it, and says nothing more: the order is the listing's.
     id: String,
     at_ms: i64,
     actor: ActorView,
@@ -97,6 +97,6 @@ pub(crate) async fn list(
     asker.demand(Operation::ReadEvents)?;
     let (most, after) = (listed.most()?, listed.after(EventId::parse)?);
     let reach = house.reach(&asker, listed.tenant.as_deref()).await?;
-    let found = house.store.events(reach, after.unwrap_or(EventId::NONE), most.saturating_add(1)).await?;
+    let found = house.store.events(reach, after, most.saturating_add(1)).await?;
     Answer::ok(&Page::of(found, most, |one| one.id.to_string(), view))
 }

@@ -251,6 +251,12 @@ impl From<StoreError> for Problem {
             StoreError::Full { limit } => {
                 Self::new(Kind::Full, detail).numbers(u64::from(limit).saturating_add(1), limit)
             }
+            StoreError::TenantFull { held, allowed, .. } => {
+                Self::new(Kind::Full, detail).numbers(u64::from(held).saturating_add(1), allowed)
+            }
+            StoreError::NoSuchEvent => {
+                Self::new(Kind::BadRequest, "`after` is not the `next` of a page of this listing")
+            }
             StoreError::Database(_) => {
                 // What a database says of itself is the operator's to read, not the client's.
                 tracing::error!(error = %detail, "the store fails the Admin API");

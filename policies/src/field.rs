@@ -28,6 +28,9 @@ macro_rules! unit {
     (tokens) => {
         u32
     };
+    (held) => {
+        u32
+    };
     (millis) => {
         Duration
     };
@@ -35,6 +38,9 @@ macro_rules! unit {
         widen($value)
     };
     (tokens $value:expr) => {
+        $value
+    };
+    (held $value:expr) => {
         $value
     };
     (millis $value:expr) => {
@@ -135,6 +141,14 @@ fields! {
     KeysAgeMaxMs keys_age_max_ms: millis in 1_000..=2_592_000_000;
     /// Requests in flight for a key that names no limit of its own.
     ConcurrencyPerKey concurrency_per_key: count in 1..=4_096;
+    /// Keys that a tenant may have, revoked ones included.
+    KeysPerTenant keys_per_tenant: held in 1..=1_000_000;
+    /// Projects that a tenant may have.
+    ProjectsPerTenant projects_per_tenant: held in 1..=1_000_000;
+    /// Limits that a tenant may have for itself, its projects and its keys, those that were lifted included.
+    LimitsPerTenant limits_per_tenant: held in 1..=1_000_000;
+    /// Budgets that a tenant may have for itself, its projects and its keys, those that were lifted included.
+    BudgetsPerTenant budgets_per_tenant: held in 1..=1_000_000;
 }
 
 #[expect(clippy::as_conversions, reason = "a usize holds 32 bits on every target with an operating system")]

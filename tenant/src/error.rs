@@ -7,7 +7,7 @@ use crate::key::KeyId;
 use crate::level::ProjectId;
 use crate::scopes::TooManyEntries;
 use crate::share::BadShare;
-use crate::store::TenantId;
+use crate::store::{Part, TenantId};
 
 /// What an address may say after its `?`.
 const KNOWN_PARAMETERS: &str =
@@ -118,6 +118,23 @@ pub enum StoreError {
         /// Tenants, or keys.
         limit: u32,
     },
+    /// The tenant has as many as it may.
+    #[error(
+        "the tenant has {held} {}, and {allowed} are allowed: `{}_per_tenant` of the policy says so, and the command line is not bound by it",
+        part.name(),
+        part.name()
+    )]
+    TenantFull {
+        /// Of what.
+        part: Part,
+        /// How many it has.
+        held: u32,
+        /// How many it may have.
+        allowed: u32,
+    },
+    /// No event of this store is called so.
+    #[error("this names no event of this store")]
+    NoSuchEvent,
     /// The store was made with another pepper: with this one, no key of it would work.
     #[error("the pepper is not the one this store was made with; restore the pepper file that belongs to it")]
     WrongPepper,

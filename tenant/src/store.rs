@@ -10,7 +10,9 @@ pub(crate) mod budgets;
 mod change;
 mod delta;
 mod dialect;
+mod event_id;
 pub(crate) mod events;
+mod forget;
 mod keys;
 mod leaks;
 pub(crate) mod limits;
@@ -21,6 +23,8 @@ mod patience;
 pub(crate) mod prices;
 mod projects;
 mod public;
+mod revoke;
+mod room;
 pub(crate) mod row;
 mod tenants;
 mod usage;
@@ -42,12 +46,15 @@ use crate::time::UnixMillis;
 use change::Change;
 use dialect::Dialect;
 use patience::Patience;
+use room::{Room, room_for_one_more};
 
 pub use actor::{Actor, SCANNER_ID_CHARS_MAX, ScannerId};
 pub use budgets::{BUDGET_MAX, BUDGETS_MAX, BudgetEntry};
 pub(crate) use delta::{Delta, Digested, KeyEntry, TenantEntry};
-pub use events::{Action, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event, EventId, Reason};
-pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Revoked, Rotated, SecretRecord};
+pub use event_id::EventId;
+pub use events::{Action, EVENT_BYTES_MAX, EVENTS_PAGE_MAX, Event, Reason};
+pub use forget::EVENTS_KEPT;
+pub use keys::{KeyRecord, KeySpec, OVERLAP_MAX, Rotated, SecretRecord};
 pub use leaks::Found;
 pub use limits::{LIMITS_MAX, LimitsChange};
 pub use once::{
@@ -57,6 +64,10 @@ pub use pages::LIST_PAGE_MAX;
 pub(crate) use prices::PriceEntry;
 pub use projects::Project;
 pub use public::{Expect, Version};
+pub use revoke::Revoked;
+pub use room::{
+    BUDGETS_PER_TENANT, KEYS_PER_TENANT, LIMITS_PER_TENANT, PROJECTS_PER_TENANT, Part, TenantBounds,
+};
 pub use row::{Revision, StoreId, TenantId};
 pub use tenants::{ShareChange, Tenant, TenantChange, TenantState};
 pub use usage::{Stored, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum};
@@ -87,18 +98,6 @@ pub struct Store {
     /// The request that the next change is made for, if it has a name.
     once: Option<Arc<Once>>,
     patience: Patience,
-}
-
-/// How many of each the store may hold.
-#[derive(Clone, Copy)]
-struct Room {
-    tenants: u32,
-    projects: u32,
-    keys: u32,
-    limits: u32,
-    budgets: u32,
-    event_changes: u32,
-    answers_per_account: u32,
 }
 
 impl Store {
@@ -135,15 +134,7 @@ impl Store {
     }
 
     fn on(pool: AnyPool, dialect: Dialect, address: Option<Arc<Secret<String>>>, pepper: Pepper) -> Self {
-        let room = Room {
-            tenants: TENANTS_MAX,
-            projects: PROJECTS_MAX,
-            keys: KEYS_MAX,
-            limits: LIMITS_MAX,
-            budgets: BUDGETS_MAX,
-            event_changes: EVENT_CHANGES_KEPT,
-            answers_per_account: ANSWERS_PER_ACCOUNT_MAX,
-        };
+        let room = Room::default();
         let (pepper, random, id) = (Arc::new(pepper), SystemRandom::new(), Arc::default());
         let (actor, once, patience) = (Actor::CommandLine, None, Patience::USUAL);
         Self { pool, dialect, address, id, pepper, random, room, actor, once, patience }
@@ -200,10 +191,6 @@ impl Store {
         self.claim_name(&mut change).await?;
         Ok(change)
     }
-}
-
-fn room_for_one_more(held: i64, limit: u32) -> Result<(), StoreError> {
-    if held < i64::from(limit) { Ok(()) } else { Err(StoreError::Full { limit }) }
 }
 
 /// A UUID v7: ids sort by birth.

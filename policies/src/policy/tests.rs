@@ -37,6 +37,10 @@ fn the_shipped_policy_is_the_documented_one() {
         (Field::AuthFailuresPerMinute, 60),
         (Field::KeysAgeMaxMs, 86_400_000),
         (Field::ConcurrencyPerKey, 64),
+        (Field::KeysPerTenant, 100_000),
+        (Field::ProjectsPerTenant, 10_000),
+        (Field::LimitsPerTenant, 100_000),
+        (Field::BudgetsPerTenant, 100_000),
     ];
     assert_eq!(documented.len(), Field::ALL.len());
     for (field, number) in documented {

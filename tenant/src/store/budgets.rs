@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::ledger::{Budget, BudgetKind, BudgetName, Period, Thresholds, Unit};
 use crate::store::events::{Action, Told};
 use crate::store::limits::{model, scope, subject, tenant_of};
-use crate::store::{Expect, LIST_PAGE_MAX, Store, TenantId, room_for_one_more, row};
+use crate::store::{Expect, LIST_PAGE_MAX, Part, Store, TenantId, room_for_one_more, row};
 use crate::time::UnixMillis;
 
 /// Budgets that a store may hold, those that were lifted included.
@@ -71,7 +71,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSuchKey`], [`StoreError::NoSuchProject`], [`StoreError::NoSuchTenant`]; [`StoreError::NoLimits`] for an
     /// operator's key, which asks no models; [`StoreError::BudgetTooHigh`] above [`BUDGET_MAX`]; [`StoreError::Stale`];
-    /// [`StoreError::Full`].
+    /// [`StoreError::Full`], [`StoreError::TenantFull`].
     pub async fn change_budget(
         &self,
         asked: &BudgetEntry,
@@ -95,6 +95,7 @@ impl Store {
             // The rows of budgets that were lifted are counted too: they are kept.
             let all = sqlx::query_scalar("SELECT count(*) FROM budgets").fetch_one(change.on()).await?;
             room_for_one_more(all, self.room.budgets)?;
+            self.demand_part(&mut change, tenant, Part::Budgets).await?;
         }
         let revision = change.revision();
         write(change.on(), tenant, (&name, asked.budget()), revision).await?;

@@ -12,13 +12,12 @@ use crate::leak::FoundAt;
 use crate::purpose::Reach;
 use crate::store::actor::Actor;
 use crate::store::change::Change;
+use crate::store::event_id::{EventId, Place, Seal};
 use crate::store::{Store, TenantId, row};
 use crate::time::UnixMillis;
 
-/// Changes whose events are kept; older ones are forgotten. Who must keep them longer reads them before that.
-pub const EVENT_CHANGES_KEPT: u32 = 1_000_000;
 /// Bytes of JSON that an event says of how something was, and as many of how it became. What is longer is said by its length
-/// alone; nothing that a store takes is.
+/// alone; only a price list of several hundred models is.
 pub const EVENT_BYTES_MAX: usize = 32 * 1024;
 /// Events that are read at once.
 pub const EVENTS_PAGE_MAX: u32 = 1_000;
@@ -86,41 +85,10 @@ impl Action {
     }
 }
 
-/// Where an event stands in the order of all: by its change, and within that from 1.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct EventId {
-    /// The number of the revision that the change made.
-    pub revision: i64,
-    /// Which of its events.
-    pub part: u32,
-}
-
-impl EventId {
-    /// Before all.
-    pub const NONE: Self = Self { revision: 0, part: 0 };
-    /// Digits and a `-` of the longest.
-    pub const CHARS_MAX: usize = 30;
-
-    /// Reads what [`EventId`] writes.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (revision, part) = text.split_once('-')?;
-        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_one = text.len() <= Self::CHARS_MAX && are_digits(revision) && are_digits(part);
-        is_one.then_some(())?;
-        Some(Self { revision: revision.parse().ok()?, part: part.parse().ok()? })
-    }
-}
-
-impl core::fmt::Display for EventId {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}-{}", self.revision, self.part)
-    }
-}
-
 /// A change that was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Where it stands in the order of all.
+    /// Names it; the listing after it goes on where it stands.
     pub id: EventId,
     /// When.
     pub at: UnixMillis,
@@ -174,7 +142,7 @@ impl Reason {
 }
 
 impl Event {
-    fn read(row: &AnyRow) -> Result<Self, StoreError> {
+    fn read(row: &AnyRow, seal: &Seal) -> Result<Self, StoreError> {
         let json = |place: usize, column| {
             let text: Option<&str> = row.try_get(place)?;
             text.map(serde_json::from_str).transpose().map_err(|_| row::damaged("events", column))
@@ -182,7 +150,7 @@ impl Event {
         let tenant: Option<&[u8]> = row.try_get(6)?;
         let part = u32::try_from(row.try_get::<i64, _>(1)?).map_err(|_| row::damaged("events", "part"))?;
         Ok(Self {
-            id: EventId { revision: row.try_get(0)?, part },
+            id: seal.close(Place { revision: row.try_get(0)?, part }),
             at: row::millis(row.try_get(2)?, "events", "at_ms")?,
             actor: Actor::read(row.try_get(3)?)?,
             action: Action::read(row.try_get(4)?)?,
@@ -242,19 +210,25 @@ impl Store {
         .bind(reason.and_then(|reason| reason.found_at().map(ToOwned::to_owned)))
         .execute(change.on())
         .await?;
-        sqlx::query("DELETE FROM events WHERE revision <= $1")
-            .bind(revision.saturating_sub(self.room.event_changes.into()))
-            .execute(change.on())
-            .await?;
+        self.count_event(change, tenant).await?;
         self.note_subject(change, &subject).await
     }
 
-    /// What was changed after `after`, the oldest first: of one tenant, or of all and of what is nobody's. At most `most` of them,
-    /// and at most [`EVENTS_PAGE_MAX`].
+    /// What was changed after this event, or ever, the oldest first: of one tenant, or of all and of what is nobody's. At most `most` of
+    /// them, and at most [`EVENTS_PAGE_MAX`].
     ///
     /// # Errors
-    /// As the database reports.
-    pub async fn events(&self, of: Reach, after: EventId, most: u32) -> Result<Vec<Event>, StoreError> {
+    /// [`StoreError::NoSuchEvent`] where `after` is no event's of this store; as the database reports.
+    pub async fn events(
+        &self,
+        of: Reach,
+        after: Option<EventId>,
+        most: u32,
+    ) -> Result<Vec<Event>, StoreError> {
+        self.prepare().await?;
+        let seal = Seal::of(self.id().ok_or_else(|| row::damaged("identity", "id"))?);
+        let after = after.map(|id| seal.open(id).ok_or(StoreError::NoSuchEvent)).transpose()?;
+        let after = after.unwrap_or_default();
         macro_rules! select {
             ($which:literal) => {
                 concat!(
@@ -275,7 +249,7 @@ impl Store {
             Reach::Installation => query,
             Reach::Tenant(tenant) => query.bind(tenant.bytes().to_vec()),
         };
-        query.fetch_all(&self.pool).await?.iter().map(Event::read).collect()
+        query.fetch_all(&self.pool).await?.iter().map(|row| Event::read(row, &seal)).collect()
     }
 }
 
@@ -290,16 +264,6 @@ fn bounded(value: Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_event_s_id_is_read_back_and_nothing_else_is() {
-        let id = EventId { revision: i64::MAX, part: u32::MAX };
-        assert_eq!((id.to_string().len(), EventId::parse(&id.to_string())), (EventId::CHARS_MAX, Some(id)));
-        assert_eq!(EventId::parse("0-0"), Some(EventId::NONE));
-        for bad in ["", "1", "-", "1-", "-1", "+1-1", "1-+1", "1-1-1", "a-1", "9223372036854775808-1"] {
-            assert_eq!(EventId::parse(bad), None, "{bad:?}");
-        }
-    }
 
     #[test]
     fn each_action_has_a_name_of_its_own_that_is_read_back() {

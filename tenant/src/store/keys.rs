@@ -14,8 +14,8 @@ use crate::name::Name;
 use crate::purpose::Purpose;
 use crate::secret::Secret;
 use crate::store::change::Change;
-use crate::store::events::{Action, Reason, Told};
-use crate::store::{Expect, Store, projects, room_for_one_more, row};
+use crate::store::events::{Action, Told};
+use crate::store::{Expect, Part, Store, projects, room_for_one_more, row};
 use crate::time::UnixMillis;
 
 /// How long an old secret may work beside a new one.
@@ -90,15 +90,6 @@ pub struct SecretRecord {
     pub used: Option<UnixMillis>,
 }
 
-/// What revoking a key did. Either way the key does not work any more.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Revoked {
-    /// It worked until now.
-    Now,
-    /// It was revoked before.
-    Before(UnixMillis),
-}
-
 /// A key's new secret. It is here and nowhere else, ever.
 pub struct Rotated {
     /// The whole key, to be shown once.
@@ -153,7 +144,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchTenant`], [`StoreError::NoSuchProject`], a limit above its ceiling, an expiry that has passed,
-    /// [`StoreError::Full`].
+    /// [`StoreError::Full`], [`StoreError::TenantFull`].
     pub async fn create_key(
         &self,
         spec: KeySpec,
@@ -165,6 +156,9 @@ impl Store {
         let mut change = self.change().await?;
         let held = sqlx::query_scalar("SELECT count(*) FROM api_keys").fetch_one(change.on()).await?;
         room_for_one_more(held, self.room.keys)?;
+        if let Some(tenant) = spec.purpose.tenant() {
+            self.demand_part(&mut change, tenant, Part::Keys).await?;
+        }
         insert(&mut change, key.id(), &spec, now).await?;
         self.insert_secret(&mut change, &key, 1, now).await?;
         let KeySpec { name, purpose, limits, expires } = spec;
@@ -191,42 +185,6 @@ impl Store {
     pub async fn find_key(&self, id: KeyId) -> Result<Option<KeyRecord>, StoreError> {
         let rows = sqlx::query(select!("WHERE k.id = $1")).bind(id.as_str()).fetch_all(&self.pool).await?;
         Ok(gather(&rows)?.pop())
-    }
-
-    /// Ends a key for good. To do it again changes nothing.
-    ///
-    /// # Errors
-    /// [`StoreError::NoSuchKey`].
-    pub async fn revoke_key(&self, id: KeyId, now: UnixMillis) -> Result<Revoked, StoreError> {
-        self.revoke_key_for(id, None, now).await
-    }
-
-    /// The same, and its event says why.
-    ///
-    /// # Errors
-    /// As [`Store::revoke_key`].
-    pub async fn revoke_key_for(
-        &self,
-        id: KeyId,
-        reason: Option<&Reason>,
-        now: UnixMillis,
-    ) -> Result<Revoked, StoreError> {
-        let mut change = self.change().await?;
-        let before = found(&mut change, id).await?;
-        if let Some(at) = before.revoked {
-            return Ok(Revoked::Before(at));
-        }
-        let revision = change.revision();
-        sqlx::query("UPDATE api_keys SET revoked_ms = $1, revision = $2 WHERE id = $3")
-            .bind(now.get())
-            .bind(revision)
-            .bind(id.as_str())
-            .execute(change.on())
-            .await?;
-        let after = KeyRecord { revoked: Some(now), ..before.clone() };
-        self.tell_why(&mut change, now, told(Action::KeyRevoke, Some(&before), &after), reason).await?;
-        change.commit().await?;
-        Ok(Revoked::Now)
     }
 
     /// Gives a key a new secret. The one before works for `overlap` more, and any older one stops at once, so that there are
@@ -316,13 +274,13 @@ impl Store {
     }
 }
 
-async fn found(change: &mut Change, id: KeyId) -> Result<KeyRecord, StoreError> {
+pub(super) async fn found(change: &mut Change, id: KeyId) -> Result<KeyRecord, StoreError> {
     let rows = sqlx::query(select!("WHERE k.id = $1")).bind(id.as_str()).fetch_all(change.on()).await?;
     gather(&rows)?.pop().ok_or(StoreError::NoSuchKey(id))
 }
 
 /// What a change of a key tells.
-fn told(action: Action, before: Option<&KeyRecord>, after: &KeyRecord) -> Told {
+pub(super) fn told(action: Action, before: Option<&KeyRecord>, after: &KeyRecord) -> Told {
     Told {
         action,
         subject: after.id.to_string(),

@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::level::{Level, ModelName, Models, ProjectId};
 use crate::rate::{Limit, Limits, Rule, Scope};
 use crate::store::events::{Action, Told};
-use crate::store::{Expect, Store, TenantId, room_for_one_more, row};
+use crate::store::{Expect, Part, Store, TenantId, room_for_one_more, row};
 use crate::time::UnixMillis;
 
 /// Limits that a store may hold, those that were lifted included.
@@ -32,7 +32,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NoSuchKey`], [`StoreError::NoSuchProject`], [`StoreError::NoSuchTenant`]; [`StoreError::NoLimits`] for an
-    /// operator's key, which asks no models; [`StoreError::Full`].
+    /// operator's key, which asks no models; [`StoreError::Full`], [`StoreError::TenantFull`].
     pub async fn set_limits(&self, rule: &Rule, now: UnixMillis) -> Result<(), StoreError> {
         let Limits { requests_per_minute, tokens_per_minute, at_once, prompt_tokens, output_tokens } =
             rule.limits;
@@ -60,21 +60,19 @@ impl Store {
     ) -> Result<Rule, StoreError> {
         let mut change = self.change().await?;
         let tenant = tenant_of(change.on(), scope.level).await?;
-        let before = held(change.on(), scope).await?;
+        let row = held(change.on(), scope).await?;
+        let has_row = row.is_some();
+        let before = row.unwrap_or_else(|| open(scope));
         expect.check(before.version())?;
         let after = Rule { limits: asked.applied(before.limits), ..before.clone() };
         if after == before {
             return Ok(after);
         }
-        let others = sqlx::query_scalar(
-            "SELECT count(*) FROM limits WHERE NOT (level = $1 AND subject = $2 AND model = $3)",
-        )
-        .bind(scope.level.name())
-        .bind(subject(scope.level))
-        .bind(model(&scope.models).to_owned())
-        .fetch_one(change.on())
-        .await?;
-        room_for_one_more(others, self.room.limits)?;
+        if !has_row {
+            let all = sqlx::query_scalar("SELECT count(*) FROM limits").fetch_one(change.on()).await?;
+            room_for_one_more(all, self.room.limits)?;
+            self.demand_part(&mut change, tenant, Part::Limits).await?;
+        }
         let revision = change.revision();
         write(change.on(), tenant, &after, revision).await?;
         let told = Told {
@@ -96,7 +94,7 @@ impl Store {
     pub async fn limits_of(&self, scope: &Scope) -> Result<(TenantId, Rule), StoreError> {
         let mut connection = self.pool.acquire().await?;
         let tenant = tenant_of(&mut connection, scope.level).await?;
-        Ok((tenant, held(&mut connection, scope).await?))
+        Ok((tenant, held(&mut connection, scope).await?.unwrap_or_else(|| open(scope))))
     }
 
     /// The limits of a tenant, its projects and its keys, but for those that were lifted.
@@ -140,15 +138,20 @@ impl LimitsChange {
     }
 }
 
-async fn held(on: &mut AnyConnection, scope: &Scope) -> Result<Rule, StoreError> {
+/// What stands where nothing was set.
+fn open(scope: &Scope) -> Rule {
+    Rule { scope: scope.clone(), limits: Limits::OPEN }
+}
+
+/// The row of this scope; none where there never were limits of it.
+async fn held(on: &mut AnyConnection, scope: &Scope) -> Result<Option<Rule>, StoreError> {
     let row = sqlx::query(select!("WHERE level = $1 AND subject = $2 AND model = $3"))
         .bind(scope.level.name())
         .bind(subject(scope.level))
         .bind(model(&scope.models).to_owned())
         .fetch_optional(on)
         .await?;
-    let none = Rule { scope: scope.clone(), limits: Limits::OPEN };
-    row.as_ref().map_or(Ok(none), read)
+    row.as_ref().map(read).transpose()
 }
 
 async fn write(

@@ -21,6 +21,7 @@ mod leaks;
 mod limits;
 mod nothing;
 mod opening;
+mod parts;
 mod silence;
 
 pub(crate) const NOW: i64 = 1_800_000_000_000;
@@ -97,6 +98,12 @@ impl Bench {
 
     pub(crate) async fn key(&self, tenant: TenantId) -> (KeyRecord, Secret<String>) {
         self.store.create_key(self.spec(tenant).await, at(NOW)).await.unwrap()
+    }
+
+    async fn create_projects(&self, of: TenantId, numbers: std::ops::Range<usize>) {
+        for number in numbers {
+            self.store.create_project(of, name(&number.to_string()), at(NOW)).await.unwrap();
+        }
     }
 
     async fn keys(&self) -> usize {
@@ -245,6 +252,33 @@ fn processes_share_one_store() {
         assert_eq!((tenants.len(), store.list_keys().await.unwrap().len()), (40, 40));
         assert_eq!(tenants.iter().map(|tenant| tenant.tag).collect::<HashSet<_>>().len(), 40);
     });
+}
+
+/// A file with events that nobody counted yet: they are, when it is opened.
+#[tokio::test]
+async fn events_of_before_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenants.db");
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path).create_if_missing(true);
+    let mut file = sqlx::SqliteConnection::connect_with(&options).await.unwrap();
+    let before = open::migrations(Dialect::Sqlite).iter().take(7).cloned().collect();
+    sqlx::migrate::Migrator::with_migrations(before).run_direct(None, &mut file, false).await.unwrap();
+    let acme = TenantId(new_id(at(NOW)));
+    for (revision, tenant) in [(2, Some(acme)), (3, None), (4, Some(acme)), (5, Some(acme))] {
+        let sql = "INSERT INTO events VALUES ($1, 1, 5, 'system', 'tenant.create', 'x', $2, NULL, NULL)";
+        let tenant = tenant.map(|tenant| tenant.bytes().to_vec());
+        sqlx::query(sql).bind(revision).bind(tenant).execute(&mut file).await.unwrap();
+    }
+    file.close().await.unwrap();
+    let store = open_in(folder.path()).await.unwrap();
+    let held: Vec<(Vec<u8>, i64)> =
+        sqlx::query_as("SELECT account, held FROM event_accounts ORDER BY account")
+            .fetch_all(&store.pool)
+            .await
+            .unwrap();
+    assert_eq!(held, [(vec![], 1), (acme.bytes().to_vec(), 3)]);
+    let all: i64 = sqlx::query_scalar("SELECT value FROM events_held").fetch_one(&store.pool).await.unwrap();
+    assert_eq!(all, 4);
 }
 
 /// A file as the program made it before there were projects: its tenants, keys and shares go on as they were.

@@ -119,7 +119,7 @@ async fn budgets_change_only_as_they_are_expected_to_look(bench: Bench) {
     change(&set, &lifted).await.unwrap();
     assert_eq!(held().await, (tenant, set.clone()));
     assert!(matches!(change(&lifted, &lifted).await, Err(StoreError::Stale)));
-    let events = async || bench.store.events(Reach::Installation, EventId::NONE, 100).await.unwrap().len();
+    let events = async || bench.store.events(Reach::Installation, None, 100).await.unwrap().len();
     change(&lifted, &set).await.unwrap();
     let (told, revision) = (events().await, bench.store.revision().await.unwrap());
     change(&lifted, &lifted).await.unwrap();

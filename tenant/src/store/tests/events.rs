@@ -7,6 +7,7 @@ use crate::purpose::{Reach, Role};
 use crate::rate::{Limit, Limits, Rule, Scope};
 use crate::scopes::Allowed;
 use crate::share::MemoryShare;
+use crate::store::event_id::Seal;
 
 on_both!(
     each_change_has_its_event,
@@ -25,7 +26,7 @@ on_both!(
 );
 
 async fn all(bench: &Bench) -> Vec<Event> {
-    bench.store.events(Reach::Installation, EventId::NONE, EVENTS_PAGE_MAX).await.unwrap()
+    bench.store.events(Reach::Installation, None, EVENTS_PAGE_MAX).await.unwrap()
 }
 
 /// The key of an operator.
@@ -102,8 +103,10 @@ async fn each_change_has_its_event(bench: Bench) {
     ];
     assert_eq!(seen, expected);
     assert!(events.iter().all(|event| event.tenant == Some(tenant.id)));
-    assert_eq!(events[0].id.revision, events[1].id.revision, "one change");
-    assert_eq!((events[0].id.part, events[1].id.part), (1, 2));
+    let seal = Seal::of(bench.store.id().unwrap());
+    let places = [0, 1].map(|number: usize| seal.open(events[number].id).unwrap());
+    assert_eq!(places[0].revision, places[1].revision, "one change");
+    assert_eq!((places[0].part, places[1].part), (1, 2));
     assert_eq!((&events[3].subject, &events[4].subject), (&key.id.to_string(), &key.id.to_string()));
 
     let told = |at: usize| (events[at].before.clone().unwrap(), events[at].after.clone().unwrap());
@@ -165,18 +168,17 @@ async fn a_tenant_sees_its_own_events_in_pages(bench: Bench) {
         bench.store.create_project(of, name(&number.to_string()), at(NOW)).await.unwrap();
     }
     let pages = async |of: Reach, most: u32| {
-        let (mut seen, mut after) = (vec![], EventId::NONE);
+        let (mut seen, mut after) = (vec![], None);
         loop {
             let page = bench.store.events(of, after, most).await.unwrap();
             assert!(page.len() <= usize::try_from(most).unwrap());
             let Some(last) = page.last() else { return seen };
-            after = last.id;
+            after = Some(last.id);
             seen.extend(page);
         }
     };
     let whole = all(&bench).await;
     assert_eq!(whole.len(), 2 + 2 + 1 + 5);
-    assert!(whole.is_sorted_by_key(|event| event.id));
     for most in [1, 2, 3, 100] {
         assert_eq!(pages(Reach::Installation, most).await, whole);
         let theirs: Vec<_> = whole.iter().filter(|event| event.tenant == Some(acme)).cloned().collect();
@@ -185,7 +187,7 @@ async fn a_tenant_sees_its_own_events_in_pages(bench: Bench) {
 }
 
 async fn old_events_are_forgotten(mut bench: Bench) {
-    bench.store.room.event_changes = 3;
+    bench.store.room.events = 3;
     let tenant = bench.tenant("Acme").await.id;
     for number in 0..5 {
         bench.store.create_project(tenant, name(&number.to_string()), at(NOW)).await.unwrap();
@@ -223,7 +225,7 @@ async fn an_event_of_nobodys_making_is_refused(bench: Bench) {
         ("UPDATE events SET after = NULL, action = 'key.eat'", "action"),
     ] {
         bench.by_hand(sql).await.unwrap();
-        let error = bench.store.events(Reach::Installation, EventId::NONE, 9).await.err().unwrap();
+        let error = bench.store.events(Reach::Installation, None, 9).await.err().unwrap();
         assert!(
             matches!(error, StoreError::Damaged { table: "events", column } if column == damaged),
             "{error}"

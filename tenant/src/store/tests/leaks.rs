@@ -55,7 +55,7 @@ async fn the_end_of_a_leaked_key_says_so(bench: Bench) {
         Revoked::Before(at(NOW))
     );
     assert_eq!(revision().await, after, "once more changes nothing");
-    let events = bench.store.events(Reach::Installation, EventId::NONE, 100).await.unwrap();
+    let events = bench.store.events(Reach::Installation, None, 100).await.unwrap();
     let last = events.last().unwrap();
     assert_eq!((last.action, last.actor, &last.reason), (Action::KeyRevoke, scanner, &Some(reason)));
     assert!(events.iter().rev().skip(1).all(|event| event.reason.is_none()));
@@ -70,7 +70,7 @@ async fn an_event_says_only_what_a_store_writes(bench: Bench) {
         ("UPDATE events SET reason = 'leaked', found_at = ''", "found_at"),
     ] {
         bench.by_hand(sql).await.unwrap();
-        let error = bench.store.events(Reach::Installation, EventId::NONE, 9).await.err().unwrap();
+        let error = bench.store.events(Reach::Installation, None, 9).await.err().unwrap();
         assert!(
             matches!(error, StoreError::Damaged { table: "events", column } if column == damaged),
             "{error}"

@@ -31,7 +31,7 @@ async fn what_changes_nothing_has_neither_event_nor_revision(bench: Bench) {
     store.set_prices(&prices, at(NOW)).await.unwrap();
 
     let seen = async || {
-        let events = store.events(Reach::Installation, EventId::NONE, 100).await.unwrap().len();
+        let events = store.events(Reach::Installation, None, 100).await.unwrap().len();
         (store.revision().await.unwrap(), events)
     };
     let before = seen().await;
