@@ -75,6 +75,7 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     tracing::info!(records = recovered.records, cut_bytes = recovered.cut_bytes, "audit log open");
     let failures = u32::try_from(policy.policy.auth_failures_per_minute()).ok().and_then(NonZeroU32::new);
     let failures_per_minute = failures.unwrap_or(NonZeroU32::MIN);
+    let write_time_max = policy.policy.write_timeout_ms();
     let keys_age_max = policy.policy.keys_age_max_ms();
     let config = GatewayConfig {
         listen: edge.listeners.listen,
@@ -97,7 +98,7 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     let delivery = Delivery::begin(ledger, store.apart(), USAGE_EVERY);
     let serving = match edge.listeners.api {
         Some(listen) => {
-            let config = ApiConfig { listen, failures_per_minute, keys_age_max, scanners };
+            let config = ApiConfig { listen, failures_per_minute, keys_age_max, write_time_max, scanners };
             Some(api(config, store.apart(), &directory).await?)
         }
         None => None,

@@ -26,8 +26,10 @@ use crate::document::routes_and_document;
 use crate::house::House;
 use crate::leaks::REPORTS_PER_SECOND_MAX;
 use crate::pace::Pace;
+use crate::patient::Patient;
 use crate::problem::{Kind, Problem};
 use crate::scanners::Scanners;
+use crate::seats::{Seat, Seats};
 use crate::trace;
 
 /// Bytes of a request's body.
@@ -56,6 +58,8 @@ pub struct ApiConfig {
     pub failures_per_minute: NonZeroU32,
     /// How old what is known of keys may be; beyond it nobody is let in.
     pub keys_age_max: Duration,
+    /// How long a client may take to take an answer that it makes wait.
+    pub write_time_max: Duration,
     /// Whose signed reports of leaked keys are believed.
     pub scanners: Scanners,
 }
@@ -65,6 +69,8 @@ pub struct Api {
     listener: TcpListener,
     address: SocketAddr,
     router: Router,
+    write_time_max: Duration,
+    seats: Arc<Seats>,
 }
 
 impl Api {
@@ -88,7 +94,8 @@ impl Api {
             reports: Pace::new(REPORTS_PER_SECOND_MAX),
             began: Instant::now(),
         };
-        Ok(Self { listener, address, router: router(house) })
+        let (write_time_max, seats) = (config.write_time_max, Arc::default());
+        Ok(Self { listener, address, router: router(house), write_time_max, seats })
     }
 
     /// Where it listens.
@@ -126,18 +133,25 @@ impl Api {
         stream: TcpStream,
         from: SocketAddr,
     ) {
+        let Some(seat) = Seat::take(&self.seats, from.ip()) else {
+            tracing::warn!("a connection to the Admin API is refused: its address has as many as it may");
+            return;
+        };
         let router = self.router.clone().layer(Extension(Peer(from.ip())));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIME_MAX)
             .max_buf_size(HEAD_BYTES_MAX)
             .max_headers(HEAD_LINES_MAX)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+            .serve_connection(
+                TokioIo::new(Patient::new(stream, self.write_time_max)),
+                TowerToHyperService::new(router),
+            );
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             // How a client's connection ends is its own business.
             let _ended = tokio::time::timeout(CONNECTION_TIME_MAX, connection).await;
-            drop(place);
+            drop((place, seat));
         });
     }
 }

@@ -71,8 +71,8 @@ impl Failures {
     }
 }
 
-/// What one customer has: an IPv4 address, or the first 64 bits of an IPv6 one.
-fn network(address: IpAddr) -> IpAddr {
+/// What is counted as one address: what one customer has, an IPv4 address, or the first 64 bits of an IPv6 one.
+pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => {

@@ -49,7 +49,7 @@ pub use directory::{
     Principal, RecallError, RevocationLag, USES_MAX,
 };
 pub use error::StoreError;
-pub use failures::{FAILING_ADDRESSES_MAX, Failures, TooManyFailures};
+pub use failures::{FAILING_ADDRESSES_MAX, Failures, TooManyFailures, network};
 pub use inflight::{Guard, Inflight, TooMany};
 pub use key::{ApiKey, KEY_CHARS_MAX, KEY_PATTERN, KeyId, KeyKind, NotAKey};
 pub use leak::{FOUND_AT_CHARS_MAX, FoundAt};

@@ -12,6 +12,7 @@
 
 mod changes;
 mod charges;
+mod connections;
 mod conventions;
 mod door;
 mod leaks;

@@ -22,6 +22,9 @@ use tokio::sync::oneshot;
 /// Keys that do not work which a test's address may present in a minute.
 pub const FAILURES: u32 = 40;
 
+/// How long a test's client may make an answer wait.
+pub const WRITE_TIME_MAX: Duration = Duration::from_millis(500);
+
 pub struct Rig {
     pub store: Store,
     pub directory: Arc<Directory>,
@@ -126,6 +129,7 @@ impl Rig {
             listen: "127.0.0.1:0".parse().unwrap(),
             failures_per_minute: NonZeroU32::new(FAILURES).unwrap(),
             keys_age_max,
+            write_time_max: WRITE_TIME_MAX,
             scanners: admin::Scanners::parse(scanner.file().as_bytes()).unwrap(),
         };
         let api = Api::bind(config, store.clone(), Arc::clone(&directory)).await.unwrap();
