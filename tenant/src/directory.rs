@@ -62,7 +62,7 @@ pub struct Directory {
     nobody: Digested,
     confirmed: ArcSwap<Instant>,
     failures: AtomicU32,
-    /// Refreshes that took a key away from somebody.
+    /// Refreshes that took a key away from somebody, or a secret, or gave one an end.
     removals: AtomicU64,
     is_told: AtomicBool,
     /// One refresh at a time: an older snapshot never replaces a newer one.
@@ -240,9 +240,10 @@ impl Directory {
         let is_whole = delta.is_whole;
         let revoked: Vec<_> = delta.keys.iter().filter_map(|key| key.revoked).collect();
         let suspends = delta.tenants.iter().any(|tenant| tenant.state != TenantState::Active);
+        let ends_secrets = delta.keys.iter().any(|key| known.loses_secrets(key));
         let snapshot = Arc::new(known.with(delta)?);
         self.snapshot.store(Arc::clone(&snapshot));
-        if is_whole || suspends || !revoked.is_empty() {
+        if is_whole || suspends || ends_secrets || !revoked.is_empty() {
             self.removals.fetch_add(1, Ordering::Relaxed);
         }
         // After the swap: who comes in between sees the new one.

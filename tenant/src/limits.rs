@@ -47,6 +47,15 @@ pub enum Expiry {
 }
 
 impl Expiry {
+    /// Whether this comes before the other.
+    pub(crate) fn is_before(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::At(moment), Self::At(other)) => moment < other,
+            (Self::At(_), Self::Never) => true,
+            (Self::Never, Self::At(_) | Self::Never) => false,
+        }
+    }
+
     /// Whether a key is refused at `now`.
     pub fn has_passed(self, now: UnixMillis) -> bool {
         match self {

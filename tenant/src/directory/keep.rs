@@ -14,8 +14,8 @@ use super::{Directory, disk};
 use crate::store::Revision;
 use crate::time::UnixMillis;
 
-/// Between two copies on disk, while no key is taken away. A key that was made less than this before the store and all gateways
-/// died does not work until the store is back; one that was revoked is out of the copy at once.
+/// Between two copies on disk, while no key and no secret is taken away. A key that was made less than this before the store and all gateways
+/// died does not work until the store is back; one that was revoked, or a secret that rotation stopped, is out of the copy at once.
 const KEEP_EVERY: Duration = Duration::from_secs(10);
 /// The pause after a copy that could not be written; it doubles with each that follows, up to [`RETRY_MAX`].
 const RETRY_MIN: Duration = Duration::from_secs(1);

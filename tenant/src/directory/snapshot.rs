@@ -184,6 +184,15 @@ impl Snapshot {
         shard.get(place)
     }
 
+    /// Whether a secret that works here works no more, or less long, when `key` is as it is there.
+    pub(super) fn loses_secrets(&self, key: &KeyEntry) -> bool {
+        let known = self.find(key.id).into_iter().flat_map(|entry| entry.secrets.iter().flatten());
+        let stays = |secret: &Digested| {
+            key.secrets.iter().any(|new| new.digest == secret.digest && !new.ends.is_before(secret.ends))
+        };
+        known.into_iter().any(|secret| !stays(secret))
+    }
+
     /// Whether the key is one that is not revoked, of no tenant that is suspended.
     pub(crate) fn works(&self, id: KeyId) -> bool {
         self.find(id).is_some_and(|entry| match entry.terms.purpose.tenant() {

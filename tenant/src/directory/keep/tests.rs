@@ -114,6 +114,40 @@ async fn a_copy_that_fails_is_tried_again_after_a_pause() {
         .await;
 }
 
+/// A start from the copy must not know a secret that rotation stopped or gave an end: the copy is made anew at once.
+#[tokio::test]
+async fn a_secret_that_rotation_stops_is_out_of_the_copy_at_once() {
+    const SOON: Duration = KEEP_EVERY.checked_div(2).unwrap();
+    let bench = Bench::sqlite().await;
+    let tenant = bench.tenant("Acme").await.id;
+    let (key, first) = bench.key(tenant).await;
+    let directory = Arc::new(Directory::open(&bench.store).await.unwrap());
+    let copy = bench.folder.path().join("keys");
+    let _follower = directory.follow(bench.store.clone(), OFTEN, Keep::At(copy.clone()));
+    let works = |text: &str, now: i64| {
+        Directory::recall(&bench.store, &copy, DAY).is_ok_and(|copy| copy.authenticate(text, at(now)).is_ok())
+    };
+    until("the first copy", || works(first.expose(), NOW)).await;
+
+    let began = Instant::now();
+    let second = bench.store.rotate_key(key.id, Duration::from_secs(60), at(NOW)).await.unwrap().key;
+    until("a copy that knows the end", || works(second.expose(), NOW)).await;
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert!(works(first.expose(), NOW + 59_999) && !works(first.expose(), NOW + 60_000));
+
+    let began = Instant::now();
+    bench.store.rotate_key(key.id, Duration::ZERO, at(NOW)).await.unwrap();
+    until("a copy without the first", || !works(first.expose(), NOW)).await;
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+    assert!(!works(second.expose(), NOW), "its end was the rotation");
+
+    // The control: what takes nothing away waits for the next copy.
+    let (_, other) = bench.key(tenant).await;
+    until("the directory", || directory.authenticate(other.expose(), at(NOW)).is_ok()).await;
+    tokio::time::sleep(OFTEN * 20).await;
+    assert!(!works(other.expose(), NOW));
+}
+
 #[test]
 fn pauses_double_up_to_their_bound() {
     let pauses: Vec<u64> = (1..=8).map(|failures| pause_after(failures).as_secs()).collect();
