@@ -14,6 +14,7 @@ use utoipa_axum::routes;
 use crate::asked::BodyMax;
 use crate::house::Shared;
 use crate::leaks::REPORT_BYTES_MAX;
+use crate::prices::PRICES_BYTES_MAX;
 use crate::problem::{PROBLEM_JSON, ProblemView};
 use crate::{budgets, events, keys, leaks, limits, prices, projects, tenants, usage};
 
@@ -38,7 +39,7 @@ pub(crate) fn routes_and_document() -> (Router<Shared>, Document) {
         .routes(routes!(limits::get, limits::set, limits::change))
         .routes(routes!(budgets::list))
         .routes(routes!(budgets::get, budgets::set, budgets::lift))
-        .routes(routes!(prices::get, prices::set))
+        .routes(bounded(routes!(prices::get, prices::set), PRICES_BYTES_MAX))
         .routes(routes!(usage::get))
         .routes(routes!(events::list))
         .split_for_parts()

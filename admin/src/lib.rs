@@ -55,6 +55,7 @@ mod usage;
 pub use document::document;
 pub use leaks::{REPORT_BYTES_MAX, REPORT_TOKENS_MAX, REPORTS_PER_SECOND_MAX};
 pub use page::PAGE_MAX;
+pub use prices::PRICES_BYTES_MAX;
 pub use scanners::{BadScanners, SCANNERS_BYTES_MAX, SCANNERS_MAX, Scanners};
 pub use seats::CONNECTIONS_PER_ADDRESS_MAX;
 pub use serve::{Api, ApiConfig, BODY_BYTES_MAX, CONNECTIONS_MAX};

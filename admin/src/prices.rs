@@ -13,6 +13,9 @@ use crate::house::{Shared, now};
 use crate::problem::{Kind, Problem};
 use crate::roles::Operation;
 
+/// Bytes of a price list as it is asked: 512 for each of the most models, with names of the most characters.
+pub const PRICES_BYTES_MAX: usize = 512 * PRICED_MODELS_MAX;
+
 /// The price list. A model that is not in it has no price, and what it costs is not counted.
 #[derive(Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]

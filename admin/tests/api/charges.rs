@@ -1,15 +1,17 @@
 //! Budgets, prices and usage.
 
+use admin::{BODY_BYTES_MAX, PRICES_BYTES_MAX};
 use serde_json::{Value, json};
 use tenant::{
-    Amounts, Batch, KeyId, ModelName, Payer, ProjectId, Reach, Role, TenantId, USAGE_ANSWER_MAX, UnixMillis,
-    UsageRow,
+    Amounts, Batch, KeyId, ModelName, PRICE_MAX, PRICED_MODELS_MAX, Payer, ProjectId, Reach, Role, TenantId,
+    USAGE_ANSWER_MAX, UnixMillis, UsageRow,
 };
 use uuid::Uuid;
 
 use crate::rig::{Rig, now, on_both};
 
 on_both!(
+    the_longest_price_list_fits,
     budgets_are_set_shown_and_lifted,
     a_budget_needs_the_etag_of_what_was_seen,
     a_budget_that_cannot_be_is_refused,
@@ -273,4 +275,27 @@ async fn usage_that_is_too_much_is_refused(rig: Rig) {
     assert_eq!((refused.status, refused.problem()), (422, "invalid".into()), "{}", refused.text);
     assert_eq!((&refused.json()["asked"], &refused.json()["allowed"]), (&json!(most + 1), &json!(most)));
     assert_eq!(rig.get(&owner, path).await.status, 200, "fewer parts fit");
+}
+
+async fn the_longest_price_list_fits(rig: Rig) {
+    // Names of the most characters, each of which JSON has to escape, and the highest prices.
+    let one = |number: usize| {
+        let model = format!("{number:04}{}", "\"".repeat(124));
+        json!({ "model": model, "prompt": PRICE_MAX, "cached": PRICE_MAX, "completion": PRICE_MAX })
+    };
+    let list = |models: usize| json!({ "data": (0..models).map(one).collect::<Vec<_>>() });
+    let any = [("if-match", "*")];
+    let longest = list(PRICED_MODELS_MAX);
+    assert!(longest.to_string().len() > BODY_BYTES_MAX && longest.to_string().len() <= PRICES_BYTES_MAX);
+    let set = rig.ask(&rig.operator, "PUT /v1/prices", &any, Some(&longest)).await;
+    assert_eq!((set.status, set.json()), (200, longest), "{}", &set.text[..200]);
+    let too_many = rig.ask(&rig.operator, "PUT /v1/prices", &any, Some(&list(PRICED_MODELS_MAX + 1))).await;
+    assert_eq!((too_many.status, too_many.json()["allowed"].clone()), (422, json!(PRICED_MODELS_MAX)));
+    let body = Value::from("x".repeat(PRICES_BYTES_MAX));
+    let too_long = rig.ask(&rig.operator, "PUT /v1/prices", &any, Some(&body)).await;
+    assert_eq!((too_long.status, too_long.problem()), (413, "too-large".into()));
+    assert!(too_long.text.contains(&PRICES_BYTES_MAX.to_string()));
+    // Elsewhere the bound is what it was.
+    let body = Value::from("x".repeat(BODY_BYTES_MAX));
+    assert_eq!(rig.post(&rig.operator, "/v1/tenants", body).await.status, 413);
 }
