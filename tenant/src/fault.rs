@@ -32,6 +32,8 @@ pub enum Fault {
     BacklogUnbounded,
     /// A money budget lets a model without a price pass.
     UnpricedFree,
+    /// What a folder counts after it was opened again goes on under the name of before.
+    LifeUnnamed,
     /// The store adds a batch of usage that it has already.
     BatchAgain,
 }

@@ -75,6 +75,7 @@ use queue::{Entry, Queue, Urgency};
 use record::RECORD_BYTES_MAX;
 use reserve::Shared;
 use room::Room;
+use usage::LIVES_MAX;
 use writer::Writer;
 
 use crate::fault::inherit;
@@ -98,7 +99,7 @@ pub const JOURNAL_BYTES_MAX: usize = 320 << 20;
 
 // Each bound at once, with the largest records there are, and the frame that passes the tail's bound.
 const _: () = {
-    let records = RESERVATIONS_MAX + SUMS_MAX + USAGE_ROWS_MAX + BOOKS_MAX + 2;
+    let records = RESERVATIONS_MAX + SUMS_MAX + USAGE_ROWS_MAX + BOOKS_MAX + LIVES_MAX + 3;
     let checkpoint = records * (RECORD_BYTES_MAX + 2) + records.div_ceil(FRAME_RECORDS_MAX) * HEADER_BYTES;
     assert!(checkpoint + JOURNAL_TAIL_BYTES_MAX + FRAME_BYTES_MAX <= JOURNAL_BYTES_MAX);
 };
@@ -334,6 +335,10 @@ fn assemble<D: Disk>(
     };
     let unfit = |why| Damaged { at: 0, why: Damage::Unfit(why) };
     let settled = image.settle_open().map_err(unfit)?;
+    if let Source::Bytes(_) = source {
+        // Random: a copy of these bytes that is opened another time counts under another name.
+        image.usage.begin_life(Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0)));
+    }
     let backlog = Arc::new(Room::new(image.usage.rows(), bounds.rows_max));
     let books = image.books.iter().map(|(tenant, book)| (*tenant, Arc::new(Mutex::new(Book::clone(book)))));
     let shared = Arc::new(Shared {

@@ -7,6 +7,7 @@ use crate::store::tests::{Bench, NOW, at, on_both};
 use crate::store::{Stored, TenantId, UsageBy, UsageOf, UsageParts};
 
 on_both!(
+    a_folder_that_was_restored_from_an_older_copy_loses_nothing,
     usage_reaches_the_store_once,
     a_store_that_is_away_gets_it_later,
     a_batch_that_was_stored_and_not_confirmed_is_not_counted_again,
@@ -89,4 +90,32 @@ async fn a_batch_that_was_stored_and_not_confirmed_is_not_counted_again(bench: B
     Delivery::begin(Arc::clone(&ledger), bench.store.clone(), EVERY).finish().await;
     assert_eq!(stored(&bench, tenant).await, (2, 17, 17));
     assert_eq!(ledger.usage_backlog(), 0);
+}
+
+async fn a_folder_that_was_restored_from_an_older_copy_loses_nothing(bench: Bench) {
+    let tenant = bench.tenant("Acme").await.id;
+    let [folder, copy] = ["ledger", "copy"].map(|name| bench.folder.path().join(name));
+    let use_up = async |prompt| {
+        let ledger = ledger(&bench);
+        let used = Used { prompt, cached: 0, completion: 0 };
+        reserved(&ledger, tenant).await.settle(used).unwrap().journalled.await.unwrap();
+        ledger
+    };
+    let deliver = async |ledger| Delivery::begin(ledger, bench.store.clone(), EVERY).finish().await;
+    drop(use_up(10).await);
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(folder.join("journal"), copy.join("journal")).unwrap();
+    for prompt in [5, 3] {
+        deliver(use_up(prompt).await).await;
+    }
+    assert_eq!(stored(&bench, tenant).await, (3, 18, 18));
+    for (prompt, sum) in [(7, 25), (2, 27)] {
+        std::fs::copy(copy.join("journal"), folder.join("journal")).unwrap();
+        deliver(use_up(prompt).await).await;
+        assert_eq!(
+            stored(&bench, tenant).await.1,
+            sum,
+            "what is new is stored, and what was stored is not again"
+        );
+    }
 }

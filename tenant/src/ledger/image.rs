@@ -80,7 +80,7 @@ enum Stage {
 impl Image {
     /// Nothing spent, nothing reserved.
     pub(crate) fn new(journal: Uuid) -> Self {
-        Self { journal, last_id: 0, books: BTreeMap::new(), usage: Usage::default() }
+        Self { journal, last_id: 0, books: BTreeMap::new(), usage: Usage::after(journal, 0) }
     }
 
     /// Reads a whole journal.
@@ -125,7 +125,7 @@ impl Image {
         match (stage, record) {
             (Stage::Start, Record::Begin { journal, last_id, last_batch }) => {
                 (self.journal, self.last_id) = (journal, last_id);
-                self.usage = Usage::after(last_batch);
+                self.usage = Usage::after(journal, last_batch);
                 Ok(Stage::Checkpoint { records: 0 })
             }
             (Stage::Start, _) => Err(Damage::NoCheckpoint),
@@ -168,6 +168,7 @@ impl Image {
             | Record::Sum { .. }
             | Record::Open { .. }
             | Record::Row { .. }
+            | Record::Life { .. }
             | Record::End { .. } => return Err(Damage::Form),
         }
         Ok(())
@@ -186,6 +187,7 @@ impl Image {
             Record::Open { id, open } => {
                 self.book(open.payer.tenant)?.restore_open(id, open)?;
             }
+            Record::Life { name } => self.usage.begin_life(name),
             Record::Row { place, row } => self.usage.restore(place, &row)?,
             Record::Reserve { .. }
             | Record::Mark { .. }
@@ -246,8 +248,11 @@ impl Image {
                 part(&Record::Open { id: *id, open: open.clone() })?;
             }
         }
-        for (place, row) in self.usage.all() {
-            part(&Record::Row { place, row })?;
+        for (name, rows) in self.usage.lives() {
+            part(&Record::Life { name })?;
+            for (place, row) in rows {
+                part(&Record::Row { place, row })?;
+            }
         }
         emit(&Record::End { records })
     }

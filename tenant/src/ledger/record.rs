@@ -46,6 +46,8 @@ pub(crate) enum Record {
     Sum { tenant: TenantId, line: Line, era: u32, sum: Sum },
     /// A reservation that is open.
     Open { id: u64, open: Open },
+    /// The rows of usage that follow came in a life of this name.
+    Life { name: Uuid },
     /// A row of usage.
     Row { place: Place, row: UsageRow },
     /// A checkpoint ends, after so many records between.
@@ -87,6 +89,7 @@ impl Record {
                 };
                 to.u8(20).u8(place).row(row)
             }
+            Self::Life { name } => to.u8(30).bytes(name.as_bytes()),
             Self::End { records } => to.u8(21).u64(*records),
         };
     }
@@ -148,6 +151,7 @@ impl Record {
                 let place = from.one_of([Place::Pending, Place::Out])?;
                 Self::Row { place, row: from.row()? }
             }
+            30 => Self::Life { name: Uuid::from_bytes(from.array()?) },
             21 => Self::End { records: from.u64()? },
             _ => return None,
         })

@@ -4,6 +4,7 @@ mod bounds;
 mod faults;
 mod folder;
 mod journal;
+mod lives;
 mod medium;
 mod oracle;
 mod roll_over;

@@ -4,8 +4,11 @@
 //! settle ──► rows (pending) ──take──► batch, numbered ──► stored with its number ──confirm──► forgotten
 //!                                       ▲────── given again, the same, until confirmed ──────┘
 //! ```
+//! Rows lie apart by the life of the ledger in which they came, from one opening to the next, and each life has a name of its own. A
+//! folder that was restored from an older copy gives what was in the copy under the name and number under which the store has had it,
+//! and what is new under a name that nobody has had ([decision 0013](../../../docs/decisions/0013-each-life-names-its-batches.md)).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use uuid::Uuid;
 
@@ -18,6 +21,8 @@ use crate::ledger::price::{Pricing, Used};
 use crate::level::{ModelName, ProjectId};
 use crate::store::TenantId;
 
+/// Lives whose rows may wait apart. One more goes on under the name of the last.
+pub(crate) const LIVES_MAX: usize = 64;
 /// Rows that one batch may have.
 pub const BATCH_ROWS_MAX: usize = 1_024;
 
@@ -85,9 +90,9 @@ impl Amounts {
 /// Whoever finds that the store has this number of this journal already stores nothing, and confirms.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Batch {
-    /// Names the journal that numbers the batches: one that was begun anew begins its numbers anew.
+    /// Names the life of the journal in which the rows came.
     pub journal: Uuid,
-    /// The first is 1, then one more for each.
+    /// The first of a journal is 1, then one more for each, whatever life it is of.
     pub number: u64,
     /// At least one, at most [`BATCH_ROWS_MAX`]; each hour, payer and model once.
     pub rows: Vec<UsageRow>,
@@ -130,57 +135,97 @@ impl RowKey {
 }
 
 /// All usage that no store has confirmed.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Usage {
-    pending: BTreeMap<RowKey, Amounts>,
-    /// Those of the batch that is out; empty while none is.
-    out: BTreeMap<RowKey, Amounts>,
-    /// The batch that is out, or was last.
+    /// Lives of before, each with rows that are in no batch; the oldest first.
+    before: VecDeque<Life>,
+    /// The one that counts.
+    now: Life,
+    /// The batch that is out; without rows while none is.
+    out: Life,
+    /// The number of the batch that is out, or was last.
     last_batch: u64,
 }
 
+/// Rows that came between one opening of a ledger and the next.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct Life {
+    name: Uuid,
+    rows: BTreeMap<RowKey, Amounts>,
+}
+
+impl Life {
+    const fn of(name: Uuid) -> Self {
+        Self { name, rows: BTreeMap::new() }
+    }
+}
+
 impl Usage {
+    /// No rows yet, in a life of this name and after this batch.
+    pub(crate) const fn after(name: Uuid, last_batch: u64) -> Self {
+        Self { before: VecDeque::new(), now: Life::of(name), out: Life::of(name), last_batch }
+    }
+
+    /// Begins another life: what is counted from here on is given under its name. With [`LIVES_MAX`] of them the last goes on.
+    pub(crate) fn begin_life(&mut self, name: Uuid) {
+        if seeded(Fault::LifeUnnamed) {
+            return;
+        }
+        if self.now.rows.is_empty() {
+            self.now = Life::of(name);
+        } else if self.before.len().saturating_add(1) < LIVES_MAX {
+            let before = std::mem::replace(&mut self.now, Life::of(name));
+            self.before.push_back(before);
+        }
+    }
+
     /// Rows that are held, those of a batch that is out included.
     pub(crate) fn rows(&self) -> usize {
-        self.pending.len().saturating_add(self.out.len())
+        let waiting = self.before.iter().chain([&self.now, &self.out]);
+        waiting.map(|life| life.rows.len()).fold(0, usize::saturating_add)
     }
 
     /// A request has ended.
     pub(crate) fn count(&mut self, open: &Open, used: Used) {
-        let row = self.pending.entry(RowKey::of(open)).or_default();
+        let row = self.now.rows.entry(RowKey::of(open)).or_default();
         *row = row.and(Amounts::of(used, open.pricing));
     }
 
     /// The number that a batch would have that is taken now; none while one is out, or nothing is pending.
     pub(crate) fn next_batch(&self) -> Option<u64> {
-        let is_due = self.out.is_empty() && !self.pending.is_empty();
+        let is_pending = !self.before.is_empty() || !self.now.rows.is_empty();
+        let is_due = self.out.rows.is_empty() && is_pending;
         is_due.then(|| self.last_batch.saturating_add(1))
     }
 
-    /// Puts the first rows into a batch.
+    /// Puts the first rows of the oldest life into a batch.
     pub(crate) fn take(&mut self, number: u64) -> Result<(), Unfit> {
         if self.next_batch() != Some(number) {
             return Err(Unfit::Batch);
         }
         self.last_batch = number;
-        let rest = self.pending.keys().nth(BATCH_ROWS_MAX).cloned();
-        let rest = rest.map(|first| self.pending.split_off(&first)).unwrap_or_default();
-        self.out = std::mem::replace(&mut self.pending, rest);
+        let oldest = self.before.front_mut().unwrap_or(&mut self.now);
+        let rest = oldest.rows.keys().nth(BATCH_ROWS_MAX).cloned();
+        let rest = rest.map(|first| oldest.rows.split_off(&first)).unwrap_or_default();
+        self.out = Life { name: oldest.name, rows: std::mem::replace(&mut oldest.rows, rest) };
+        if self.before.front().is_some_and(|life| life.rows.is_empty()) {
+            self.before.pop_front();
+        }
         Ok(())
     }
 
     /// The number of the batch that is out.
     pub(crate) fn batch_out(&self) -> Option<u64> {
-        (!self.out.is_empty()).then_some(self.last_batch)
+        (!self.out.rows.is_empty()).then_some(self.last_batch)
     }
 
     /// The batch that is out.
-    pub(crate) fn given(&self, journal: Uuid) -> Taken {
+    pub(crate) fn given(&self) -> Taken {
         match self.batch_out() {
             None => Taken::Nothing,
             Some(number) => {
-                let rows = self.out.iter().map(|(key, amounts)| key.with(*amounts)).collect();
-                Taken::Batch(Batch { journal, number, rows })
+                let rows = self.out.rows.iter().map(|(key, amounts)| key.with(*amounts)).collect();
+                Taken::Batch(Batch { journal: self.out.name, number, rows })
             }
         }
     }
@@ -191,7 +236,7 @@ impl Usage {
             return Err(Unfit::Batch);
         }
         if !seeded(Fault::BatchTwice) {
-            self.out.clear();
+            self.out.rows.clear();
         }
         Ok(())
     }
@@ -201,22 +246,23 @@ impl Usage {
         self.last_batch
     }
 
-    /// Each row, and where it is, for a checkpoint.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (Place, UsageRow)> {
-        let of = |place| move |(key, amounts): (&RowKey, &Amounts)| (place, key.with(*amounts));
-        self.pending.iter().map(of(Place::Pending)).chain(self.out.iter().map(of(Place::Out)))
+    /// The name of each life, and its rows and where they are, for a checkpoint; the last is the one that counts.
+    pub(crate) fn lives(&self) -> impl Iterator<Item = (Uuid, impl Iterator<Item = (Place, UsageRow)>)> {
+        let out = [(Place::Out, &self.out)].into_iter().filter(|(_, life)| !life.rows.is_empty());
+        let waiting = self.before.iter().chain([&self.now]).map(|life| (Place::Pending, life));
+        out.chain(waiting).map(|(place, life)| {
+            (life.name, life.rows.iter().map(move |(key, amounts)| (place, key.with(*amounts))))
+        })
     }
 
-    /// No rows yet, from a checkpoint.
-    pub(crate) fn after(last_batch: u64) -> Self {
-        Self { last_batch, ..Self::default() }
-    }
-
-    /// A row from a checkpoint.
+    /// A row of the life that began last, from a checkpoint.
     pub(crate) fn restore(&mut self, place: Place, row: &UsageRow) -> Result<(), Unfit> {
         let rows = match place {
-            Place::Pending => &mut self.pending,
-            Place::Out => &mut self.out,
+            Place::Pending => &mut self.now.rows,
+            Place::Out => {
+                self.out.name = self.now.name;
+                &mut self.out.rows
+            }
         };
         match rows.insert(RowKey::of_row(row), row.amounts) {
             None => Ok(()),

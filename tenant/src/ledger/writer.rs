@@ -111,7 +111,7 @@ impl<D: Disk> Writer<D> {
                 if let Some(number) = self.image.usage.next_batch() {
                     self.write(&Record::Take { number })?;
                 }
-                self.answers.push(Answer::Taken(answer, self.image.usage.given(self.image.journal)));
+                self.answers.push(Answer::Taken(answer, self.image.usage.given()));
             }
             Entry::Confirm { number, answer } => {
                 let confirmed = if self.image.usage.batch_out() == Some(number) {

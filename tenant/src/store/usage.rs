@@ -147,6 +147,12 @@ impl Store {
             .bind(signed(hour(now).saturating_sub(USAGE_HOURS_KEPT)))
             .execute(&mut *adding)
             .await?;
+        // A batch whose rows are all older than what is kept adds nothing, whether it is known or not.
+        let kept_ms = USAGE_HOURS_KEPT.saturating_mul(3_600_000);
+        sqlx::query("DELETE FROM usage_batches WHERE confirmed_ms < $1")
+            .bind(signed(now.unsigned().saturating_sub(kept_ms)))
+            .execute(&mut *adding)
+            .await?;
         adding.commit().await?;
         Ok(Stored::Added)
     }

@@ -50,3 +50,41 @@ fn records_that_do_not_fit_are_refused() {
         assert_eq!(Image::read(&bytes).unwrap_err().why, why, "{records:?}");
     }
 }
+
+/// A checkpoint of before lives had names: its rows are given under the journal's.
+#[test]
+fn rows_without_a_life_are_the_journal_s() {
+    use crate::ledger::Payer;
+    use crate::ledger::usage::{Amounts, Place, Taken, UsageRow};
+    use crate::level::ProjectId;
+
+    let journal = Uuid::from_u128(9);
+    let payer = Payer {
+        tenant: TenantId(Uuid::nil()),
+        project: ProjectId(Uuid::nil()),
+        key: crate::key::KeyId::parse("aaaaaaaaaaaa").unwrap(),
+    };
+    let row = |hour| {
+        let (model, amounts) = (crate::level::ModelName::new("m").unwrap(), Amounts::default());
+        UsageRow { hour, payer, model, amounts }
+    };
+    let (mut bytes, mut builder) = (Vec::new(), Builder::default());
+    for record in [
+        Record::Begin { journal, last_id: 0, last_batch: 4 },
+        Record::Row { place: Place::Pending, row: row(2) },
+        Record::Row { place: Place::Out, row: row(1) },
+        Record::End { records: 2 },
+    ] {
+        builder.add(&record);
+    }
+    builder.seal(0, &mut bytes);
+    let (mut image, _) = Image::read(&bytes).unwrap();
+    image.usage.begin_life(Uuid::from_u128(10));
+    for (number, hour) in [(4, 1), (5, 2)] {
+        let Taken::Batch(batch) = image.usage.given() else { panic!("one is out") };
+        assert_eq!((batch.journal, batch.number, batch.rows), (journal, number, vec![row(hour)]));
+        image.apply(&Record::Confirm { number }).unwrap();
+        image.apply(&Record::Take { number: number + 1 }).unwrap_or_default();
+    }
+    assert_eq!(image.usage.given(), Taken::Nothing);
+}

@@ -101,6 +101,7 @@ fn record() -> impl Strategy<Value = Record> {
             }
         ),
         row,
+        any::<u128>().prop_map(|name| Record::Life { name: Uuid::from_u128(name) }),
         any::<u64>().prop_map(|records| Record::End { records }),
     ]
 }
@@ -121,7 +122,7 @@ proptest! {
 
     #[test]
     fn noise_is_read_without_a_panic_and_written_back_as_it_was(noise in prop::collection::vec(any::<u8>(), 0..330)) {
-        for kind in (0..24).chain([255]) {
+        for kind in (0..32).chain([255]) {
             let bytes = [&[kind], &noise[..]].concat();
             if let Some(record) = Record::read(&bytes) {
                 let mut again = Vec::new();

@@ -68,7 +68,9 @@ fn a_batch_is_the_same_until_it_is_confirmed_over_crashes() {
     bench = Bench::reopen(bench.medium.synced()).unwrap();
     assert_eq!((bench.take(), bench.shared.backlog.taken()), (Taken::Nothing, 0));
     once(&mut bench, &claim(payer(1, 1, 0), &name, price()), 0, used(1, 0, 0));
-    assert_eq!(batch(bench.take()).number, 3, "numbers rise, also over restarts");
+    let third = batch(bench.take());
+    assert_eq!(third.number, 3, "numbers rise, also over restarts");
+    assert_ne!(third.journal, first.journal, "what came after a restart has another name");
 }
 
 #[test]

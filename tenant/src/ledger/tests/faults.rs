@@ -75,6 +75,11 @@ fn control_batch_twice() {
 }
 
 #[test]
+fn control_life_unnamed() {
+    control(Fault::LifeUnnamed, super::lives::restored_once);
+}
+
+#[test]
 fn control_damage_cut() {
     let (name, budgets) = (model("a"), [hard(Level::Key(payer(1, 1, 0).key), Unit::Tokens, Period::Day, 99)]);
     control(Fault::DamageCut, || {

@@ -26,6 +26,8 @@ pub(super) enum Event {
     },
     /// A record that changes no sum.
     Other,
+    /// Not a record: the ledger was opened again.
+    Opened,
     Take,
     Confirm {
         number: u64,
@@ -49,7 +51,8 @@ pub(super) type Rows = BTreeMap<(i64, [u8; 44], String), [u64; 6]>;
 #[derive(Default)]
 pub(super) struct Oracle {
     pub(super) requests: BTreeMap<u64, Request>,
-    pending: Rows,
+    /// By life, the oldest first.
+    pending: Vec<Rows>,
     out: Rows,
     last_batch: u64,
 }
@@ -118,13 +121,21 @@ impl Oracle {
             Event::Mark { id, used } => self.requests.get_mut(&id).unwrap().used = used,
             Event::Settle { id, used } => self.settle(id, used),
             Event::Other => {}
+            Event::Opened => {
+                self.pending.retain(|rows| !rows.is_empty());
+                self.pending.push(Rows::new());
+                return false;
+            }
             Event::Take => {
-                if !self.out.is_empty() || self.pending.is_empty() {
+                let Some(oldest) = self.pending.iter_mut().find(|rows| !rows.is_empty()) else {
+                    return false;
+                };
+                if !self.out.is_empty() {
                     return false;
                 }
                 self.last_batch += 1;
                 for _ in 0..BATCH_ROWS_MAX {
-                    self.out.extend(self.pending.pop_first());
+                    self.out.extend(oldest.pop_first());
                 }
             }
             Event::Confirm { number } => {
@@ -142,7 +153,10 @@ impl Oracle {
         assert!(request.is_open, "settled twice");
         (request.is_open, request.used) = (false, used);
         let key = row_key(request.made / 3_600_000, request.payer, &request.model);
-        let row = self.pending.entry(key).or_default();
+        if self.pending.is_empty() {
+            self.pending.push(Rows::new());
+        }
+        let row = self.pending.last_mut().unwrap().entry(key).or_default();
         let [prompt, cached, completion] = used;
         let unpriced = u64::from(request.price.is_none());
         let more = [1, prompt, cached, completion, cost(request.price, used), unpriced];
@@ -206,12 +220,12 @@ impl Oracle {
             all.requests.insert(*id, Request { is_open: true, ..request.clone() });
             all.settle(*id, request.used);
         }
-        all.pending
+        all.pending.pop().unwrap_or_default()
     }
 
     /// Rows that no store has confirmed.
     pub(super) fn backlog(&self) -> usize {
-        self.pending.len() + self.out.len()
+        self.pending.iter().map(BTreeMap::len).sum::<usize>() + self.out.len()
     }
 }
 

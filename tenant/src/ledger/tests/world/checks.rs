@@ -42,8 +42,10 @@ impl World<'_> {
         assert_eq!(replayed.settled, open.len() as u64);
         self.events.truncate(events);
         self.events.extend(open.into_iter().map(|(id, used)| Event::Settle { id, used }));
+        self.events.push(Event::Opened);
         (self.committed, self.in_checkpoint) = (self.events.len(), records(&self.events));
         oracle.settle_open();
+        oracle.apply(&Event::Opened);
         self.settles.clear();
         self.compare(&oracle);
         assert_eq!(self.bench.shared.reservations.taken(), 0);
