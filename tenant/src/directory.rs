@@ -28,6 +28,7 @@ use arc_swap::ArcSwap;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::StoreError;
+use crate::fault::{Fault, seeded};
 use crate::key::{ApiKey, KeyKind};
 use crate::ledger::{Budget, Pricing};
 use crate::level::{Level, ModelName};
@@ -233,7 +234,8 @@ impl Directory {
         store.prepare().await?;
         let known = self.snapshot.load_full();
         let now = store.revision().await?;
-        if now == known.revision() {
+        let is_same_number = seeded(Fault::TokenUnseen) && now.number == known.revision().number;
+        if now == known.revision() || is_same_number {
             return Ok(());
         }
         let delta = store.changes(known.revision()).await?;

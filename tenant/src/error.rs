@@ -7,7 +7,7 @@ use crate::key::KeyId;
 use crate::level::ProjectId;
 use crate::scopes::TooManyEntries;
 use crate::share::BadShare;
-use crate::store::{Part, TenantId};
+use crate::store::{Belonging, TenantId};
 
 /// What an address may say after its `?`.
 const KNOWN_PARAMETERS: &str =
@@ -126,7 +126,7 @@ pub enum StoreError {
     )]
     TenantFull {
         /// Of what.
-        part: Part,
+        part: Belonging,
         /// How many it has.
         held: u32,
         /// How many it may have.

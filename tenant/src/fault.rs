@@ -1,4 +1,4 @@
-//! Guards of budgets and usage that a test can take away, to see that our tests find their loss.
+//! Guards of the store, the directory, budgets and usage that a test can take away, to see that our tests find their loss.
 //!
 //! Without the feature `seeded-faults`, `seeded` is the constant `false` and each fault is compiled out. With
 //! it, a test takes away one guard through `with`, on its own thread and on those that it starts from there
@@ -36,6 +36,26 @@ pub enum Fault {
     LifeUnnamed,
     /// The store adds a batch of usage that it has already.
     BatchAgain,
+    /// A store that came to the same number of changes once more is taken for the one that was followed.
+    TokenUnseen,
+    /// A use that is told late takes the last use of a secret back.
+    UseTakenBack,
+    /// Uses that the store does not take are forgotten.
+    UsesForgotten,
+    /// A change is made whatever the thing looks like.
+    ExpectIgnored,
+    /// A request whose name was done is done again.
+    DoneAgain,
+    /// A key that has ended goes on changing things.
+    ActorUnchecked,
+    /// One tenant may have all there is.
+    PartUnbounded,
+    /// The events of all are forgotten in their order, whosever they are.
+    EventsInOneLine,
+    /// A key that was found is ended by whoever found it, whosever it is.
+    LeakUnreached,
+    /// A secret that stopped, found somewhere, ends the key that goes on.
+    LeakOfTheEnded,
 }
 
 #[cfg(not(feature = "seeded-faults"))]

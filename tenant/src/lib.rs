@@ -79,12 +79,12 @@ pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
 pub use store::{
     ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Action, Actor, BUDGET_MAX,
-    BUDGETS_MAX, BUDGETS_PER_TENANT, BUSY_MAX, Before, BudgetEntry, EVENT_BYTES_MAX, EVENTS_KEPT,
+    BUDGETS_MAX, BUDGETS_PER_TENANT, BUSY_MAX, Before, Belonging, BudgetEntry, EVENT_BYTES_MAX, EVENTS_KEPT,
     EVENTS_PAGE_MAX, Event, EventId, Expect, Found, KEYS_MAX, KEYS_PER_TENANT, KeyRecord, KeySpec,
     LIMITS_MAX, LIMITS_PER_TENANT, LIST_PAGE_MAX, LimitsChange, ONCE_NAME_CHARS_MAX, OVERLAP_MAX, Once,
-    PROJECTS_MAX, PROJECTS_PER_TENANT, Part, Project, Reason, Revision, Revoked, Rotated,
-    SCANNER_ID_CHARS_MAX, ScannerId, SecretRecord, ShareChange, Store, StoreId, Stored, TENANTS_MAX, Tenant,
-    TenantBounds, TenantChange, TenantId, TenantState, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf,
-    UsageParts, UsageSum, Version,
+    PROJECTS_MAX, PROJECTS_PER_TENANT, Project, Reason, Revision, Revoked, Rotated, SCANNER_ID_CHARS_MAX,
+    ScannerId, SecretRecord, ShareChange, Store, StoreId, Stored, TENANTS_MAX, Tenant, TenantBounds,
+    TenantChange, TenantId, TenantState, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts,
+    UsageSum, Version,
 };
 pub use time::{MonoNanos, UnixMillis};

@@ -66,7 +66,7 @@ pub use projects::Project;
 pub use public::{Expect, Version};
 pub use revoke::Revoked;
 pub use room::{
-    BUDGETS_PER_TENANT, KEYS_PER_TENANT, LIMITS_PER_TENANT, PROJECTS_PER_TENANT, Part, TenantBounds,
+    BUDGETS_PER_TENANT, Belonging, KEYS_PER_TENANT, LIMITS_PER_TENANT, PROJECTS_PER_TENANT, TenantBounds,
 };
 pub use row::{Revision, StoreId, TenantId};
 pub use tenants::{ShareChange, Tenant, TenantChange, TenantState};

@@ -316,3 +316,10 @@ async fn until(condition: impl Fn() -> bool) {
     };
     tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it must happen within 20 s");
 }
+
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn control_token_unseen() {
+    let test = a_store_that_went_back_and_came_as_far_again_is_read_anew;
+    crate::store::tests::faults::control(crate::fault::Fault::TokenUnseen, test);
+}

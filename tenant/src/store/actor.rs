@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::error::StoreError;
+use crate::fault::{Fault, seeded};
 use crate::key::KeyId;
 use crate::store::change::Change;
 use crate::store::{Store, row};
@@ -103,7 +104,7 @@ impl Store {
         .bind(id.as_str())
         .fetch_one(change.on())
         .await?;
-        if working == 1 { Ok(()) } else { Err(StoreError::ActorEnded) }
+        if working == 1 || seeded(Fault::ActorUnchecked) { Ok(()) } else { Err(StoreError::ActorEnded) }
     }
 }
 

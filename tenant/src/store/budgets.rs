@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::ledger::{Budget, BudgetKind, BudgetName, Period, Thresholds, Unit};
 use crate::store::events::{Action, Told};
 use crate::store::limits::{model, scope, subject, tenant_of};
-use crate::store::{Expect, LIST_PAGE_MAX, Part, Store, TenantId, room_for_one_more, row};
+use crate::store::{Belonging, Expect, LIST_PAGE_MAX, Store, TenantId, room_for_one_more, row};
 use crate::time::UnixMillis;
 
 /// Budgets that a store may hold, those that were lifted included.
@@ -95,7 +95,7 @@ impl Store {
             // The rows of budgets that were lifted are counted too: they are kept.
             let all = sqlx::query_scalar("SELECT count(*) FROM budgets").fetch_one(change.on()).await?;
             room_for_one_more(all, self.room.budgets)?;
-            self.demand_part(&mut change, tenant, Part::Budgets).await?;
+            self.demand_room(&mut change, tenant, Belonging::Budgets).await?;
         }
         let revision = change.revision();
         write(change.on(), tenant, (&name, asked.budget()), revision).await?;

@@ -15,7 +15,7 @@ use crate::purpose::Purpose;
 use crate::secret::Secret;
 use crate::store::change::Change;
 use crate::store::events::{Action, Told};
-use crate::store::{Expect, Part, Store, projects, room_for_one_more, row};
+use crate::store::{Belonging, Expect, Store, projects, room_for_one_more, row};
 use crate::time::UnixMillis;
 
 /// How long an old secret may work beside a new one.
@@ -157,7 +157,7 @@ impl Store {
         let held = sqlx::query_scalar("SELECT count(*) FROM api_keys").fetch_one(change.on()).await?;
         room_for_one_more(held, self.room.keys)?;
         if let Some(tenant) = spec.purpose.tenant() {
-            self.demand_part(&mut change, tenant, Part::Keys).await?;
+            self.demand_room(&mut change, tenant, Belonging::Keys).await?;
         }
         insert(&mut change, key.id(), &spec, now).await?;
         self.insert_secret(&mut change, &key, 1, now).await?;

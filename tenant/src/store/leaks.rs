@@ -6,6 +6,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use crate::error::StoreError;
+use crate::fault::{Fault, seeded};
 use crate::key::{ApiKey, KeyId, KeyKind};
 use crate::limits::Expiry;
 use crate::purpose::Reach;
@@ -41,7 +42,7 @@ impl Held {
         Ok(Self {
             is_reached: match of {
                 Reach::Installation => true,
-                Reach::Tenant(own) => tenant == Some(own),
+                Reach::Tenant(own) => tenant == Some(own) || seeded(Fault::LeakUnreached),
             },
             is_revoked: row.try_get::<Option<i64>, _>(1)?.is_some(),
             pepper_version: u32::try_from(version).map_err(|_| damaged("pepper_version"))?,
@@ -82,7 +83,7 @@ impl Store {
             let Some(held) = secret.filter(|held| matches & parsed.is_ok() & held.is_reached) else {
                 continue;
             };
-            let is_over = held.is_revoked || held.ends.has_passed(now);
+            let is_over = held.is_revoked || (held.ends.has_passed(now) && !seeded(Fault::LeakOfTheEnded));
             found = if is_over { Found::Ended } else { Found::Works(key.id()) };
         }
         Ok(found)

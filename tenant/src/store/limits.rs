@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::level::{Level, ModelName, Models, ProjectId};
 use crate::rate::{Limit, Limits, Rule, Scope};
 use crate::store::events::{Action, Told};
-use crate::store::{Expect, Part, Store, TenantId, room_for_one_more, row};
+use crate::store::{Belonging, Expect, Store, TenantId, room_for_one_more, row};
 use crate::time::UnixMillis;
 
 /// Limits that a store may hold, those that were lifted included.
@@ -71,7 +71,7 @@ impl Store {
         if !has_row {
             let all = sqlx::query_scalar("SELECT count(*) FROM limits").fetch_one(change.on()).await?;
             room_for_one_more(all, self.room.limits)?;
-            self.demand_part(&mut change, tenant, Part::Limits).await?;
+            self.demand_room(&mut change, tenant, Belonging::Limits).await?;
         }
         let revision = change.revision();
         write(change.on(), tenant, &after, revision).await?;

@@ -8,7 +8,7 @@ use crate::level::ProjectId;
 use crate::name::Name;
 use crate::store::change::Change;
 use crate::store::events::{Action, Told};
-use crate::store::{Part, Store, TenantId, new_id, room_for_one_more, row};
+use crate::store::{Belonging, Store, TenantId, new_id, room_for_one_more, row};
 use crate::time::UnixMillis;
 
 /// A part of a tenant.
@@ -100,7 +100,7 @@ impl Store {
         now: UnixMillis,
     ) -> Result<Project, StoreError> {
         let mut change = self.change().await?;
-        self.demand_part(&mut change, tenant, Part::Projects).await?;
+        self.demand_room(&mut change, tenant, Belonging::Projects).await?;
         let project = insert(&mut change, self.room.projects, tenant, name, now).await?;
         self.tell_project(&mut change, &project).await?;
         change.commit().await?;

@@ -1,6 +1,7 @@
 //! How many of each a store may hold, and how many of them one tenant may have: nobody's many keep another from the first.
 
 use crate::error::StoreError;
+use crate::fault::{Fault, seeded};
 use crate::store::change::Change;
 use crate::store::{
     ANSWERS_PER_ACCOUNT_MAX, Actor, BUDGETS_MAX, EVENTS_KEPT, KEYS_MAX, LIMITS_MAX, PROJECTS_MAX, Store,
@@ -42,7 +43,7 @@ impl Default for TenantBounds {
 
 /// What a tenant has many of.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Part {
+pub enum Belonging {
     /// Keys.
     Keys,
     /// Projects.
@@ -53,7 +54,7 @@ pub enum Part {
     Budgets,
 }
 
-impl Part {
+impl Belonging {
     /// As in "the tenant has 3 {}".
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,21 +102,21 @@ impl Store {
     }
 
     /// Refuses one more of what a tenant has its part of already.
-    pub(super) async fn demand_part(
+    pub(super) async fn demand_room(
         &self,
         change: &mut Change,
         tenant: TenantId,
-        part: Part,
+        part: Belonging,
     ) -> Result<(), StoreError> {
-        if matches!(self.actor, Actor::CommandLine) {
+        if matches!(self.actor, Actor::CommandLine) || seeded(Fault::PartUnbounded) {
             return Ok(());
         }
         let bounds = self.room.of_tenant;
         let (text, allowed) = match part {
-            Part::Keys => ("SELECT count(*) FROM api_keys WHERE tenant = $1", bounds.keys),
-            Part::Projects => ("SELECT count(*) FROM projects WHERE tenant = $1", bounds.projects),
-            Part::Limits => ("SELECT count(*) FROM limits WHERE tenant = $1", bounds.limits),
-            Part::Budgets => ("SELECT count(*) FROM budgets WHERE tenant = $1", bounds.budgets),
+            Belonging::Keys => ("SELECT count(*) FROM api_keys WHERE tenant = $1", bounds.keys),
+            Belonging::Projects => ("SELECT count(*) FROM projects WHERE tenant = $1", bounds.projects),
+            Belonging::Limits => ("SELECT count(*) FROM limits WHERE tenant = $1", bounds.limits),
+            Belonging::Budgets => ("SELECT count(*) FROM budgets WHERE tenant = $1", bounds.budgets),
         };
         let count = sqlx::query_scalar(text).bind(tenant.bytes().to_vec());
         let held: i64 = count.fetch_one(change.on()).await?;

@@ -16,12 +16,13 @@ use crate::scopes::Scopes;
 mod both;
 mod budgets;
 mod events;
+pub(crate) mod faults;
 mod history;
 mod leaks;
 mod limits;
 mod nothing;
 mod opening;
-mod parts;
+mod room;
 mod silence;
 
 pub(crate) const NOW: i64 = 1_800_000_000_000;

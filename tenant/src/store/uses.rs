@@ -2,6 +2,7 @@
 
 use crate::directory::Use;
 use crate::error::StoreError;
+use crate::fault::{Fault, seeded};
 use crate::store::Store;
 
 /// Secrets that one transaction takes, so that no other writer waits long.
@@ -20,14 +21,17 @@ impl Store {
         for some in uses.chunks(SECRETS_AT_ONCE) {
             let mut noting = self.pool.begin_with(self.dialect.begin_change()).await?;
             for noted in some {
-                sqlx::query(
-                    "UPDATE secrets SET used_ms = $1 WHERE key = $2 AND digest = $3 AND (used_ms IS NULL OR used_ms < $1)",
-                )
-                .bind(noted.at.get())
-                .bind(noted.key.as_str())
-                .bind(noted.digest.as_slice())
-                .execute(&mut *noting)
-                .await?;
+                let text = if seeded(Fault::UseTakenBack) {
+                    "UPDATE secrets SET used_ms = $1 WHERE key = $2 AND digest = $3"
+                } else {
+                    "UPDATE secrets SET used_ms = $1 WHERE key = $2 AND digest = $3 AND (used_ms IS NULL OR used_ms < $1)"
+                };
+                sqlx::query(text)
+                    .bind(noted.at.get())
+                    .bind(noted.key.as_str())
+                    .bind(noted.digest.as_slice())
+                    .execute(&mut *noting)
+                    .await?;
             }
             noting.commit().await?;
         }

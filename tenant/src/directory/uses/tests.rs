@@ -106,3 +106,15 @@ fn there_are_as_many_as_may_be_and_no_more() {
     assert_eq!(uses.0.get(&noted(7).digest).unwrap().at, at(NOW + 1), "one that has a place keeps it");
     assert_eq!((uses.take().len(), uses.0.len()), (USES_MAX, 0));
 }
+
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn control_use_taken_back() {
+    crate::store::tests::faults::control(Fault::UseTakenBack, the_last_use_of_each_secret_is_stored);
+}
+
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn control_uses_forgotten() {
+    crate::store::tests::faults::control(Fault::UsesForgotten, what_the_store_does_not_take_stays_noted);
+}

@@ -38,7 +38,7 @@ async fn operator(bench: &Bench) -> KeyId {
 }
 
 /// Revoked between its authentication and its change, a key changes nothing.
-async fn a_key_that_ended_meanwhile_changes_nothing(bench: Bench) {
+pub(super) async fn a_key_that_ended_meanwhile_changes_nothing(bench: Bench) {
     let by = operator(&bench).await;
     let store = bench.store.acting_as(Actor::Key(by));
     let tenant = store.create_tenant(name("Acme"), at(NOW)).await.unwrap().id;
@@ -233,7 +233,7 @@ async fn an_event_of_nobodys_making_is_refused(bench: Bench) {
     }
 }
 
-async fn a_change_of_something_else_than_expected_is_refused(bench: Bench) {
+pub(super) async fn a_change_of_something_else_than_expected_is_refused(bench: Bench) {
     let tenant = bench.tenant("Acme").await;
     let asked = TenantChange { name: Some(name("New")), ..TenantChange::default() };
     let like = |version| Expect::Version(version);
@@ -270,7 +270,7 @@ fn once(named: &str, request: u8, now: i64) -> Once {
     Once { account: Reach::Installation, actor, name: named.to_owned(), request: [request; 32], now: at(now) }
 }
 
-async fn a_request_with_a_name_is_done_once(bench: Bench) {
+pub(super) async fn a_request_with_a_name_is_done_once(bench: Bench) {
     assert_eq!(bench.store.done_before(&once("a", 1, NOW)).await.unwrap(), None);
     let make = async |named, called| {
         bench.store.once(once(named, 1, NOW)).create_tenant(name(called), at(NOW)).await

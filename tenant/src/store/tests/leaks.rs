@@ -14,7 +14,7 @@ async fn found(bench: &Bench, text: &str) -> Found {
     bench.store.find_leaked(text, Reach::Installation, at(NOW + 10)).await.unwrap()
 }
 
-async fn a_found_key_is_known_for_what_it_is(bench: Bench) {
+pub(super) async fn a_found_key_is_known_for_what_it_is(bench: Bench) {
     let tenant = bench.tenant("Acme").await.id;
     let other = bench.tenant("Other").await.id;
     let (key, text) = bench.key(tenant).await;

@@ -18,11 +18,11 @@ fn of_model(tenant: TenantId, model: usize) -> Scope {
     Scope { level: Level::Tenant(tenant), models }
 }
 
-async fn a_tenant_has_a_part_of_its_own(bench: Bench) {
+pub(super) async fn a_tenant_has_a_part_of_its_own(bench: Bench) {
     let bounds = TenantBounds { keys: 2, projects: 3, limits: 2, budgets: 2 };
     let store = bench.store.bounded(bounds).acting_as(Actor::System);
     let (acme, other) = (bench.tenant("Acme").await.id, bench.tenant("Other").await.id);
-    let full = |ended: Result<(), StoreError>, of: Part, most: u32| {
+    let full = |ended: Result<(), StoreError>, of: Belonging, most: u32| {
         let is_it = matches!(
             ended,
             Err(StoreError::TenantFull { part, held, allowed }) if (part, held, allowed) == (of, most, most)
@@ -36,12 +36,12 @@ async fn a_tenant_has_a_part_of_its_own(bench: Bench) {
     let first = key(acme).await.unwrap();
     store.revoke_key(first, at(NOW)).await.unwrap();
     key(acme).await.unwrap();
-    full(key(acme).await.map(drop), Part::Keys, 2);
+    full(key(acme).await.map(drop), Belonging::Keys, 2);
     let project = async |of, called: &str| store.create_project(of, name(called), at(NOW)).await.map(drop);
     for called in ["a", "b"] {
         project(acme, called).await.unwrap();
     }
-    full(project(acme, "c").await, Part::Projects, 3);
+    full(project(acme, "c").await, Belonging::Projects, 3);
     let limit = async |of, model, limit| {
         let limits = Limits { at_once: limit, ..Limits::OPEN };
         store.set_limits(&Rule { scope: of_model(of, model), limits }, at(NOW)).await
@@ -50,9 +50,9 @@ async fn a_tenant_has_a_part_of_its_own(bench: Bench) {
     for model in [0, 1] {
         limit(acme, model, some).await.unwrap();
     }
-    full(limit(acme, 2, some).await, Part::Limits, 2);
+    full(limit(acme, 2, some).await, Belonging::Limits, 2);
     limit(acme, 1, Limit::Open).await.unwrap();
-    full(limit(acme, 2, some).await, Part::Limits, 2);
+    full(limit(acme, 2, some).await, Belonging::Limits, 2);
     limit(acme, 1, some).await.expect("what is there may be changed");
     let budget = async |of, model| {
         let Scope { level, models } = of_model(of, model);
@@ -63,7 +63,7 @@ async fn a_tenant_has_a_part_of_its_own(bench: Bench) {
     for model in [0, 1] {
         budget(acme, model).await.unwrap();
     }
-    full(budget(acme, 2).await, Part::Budgets, 2);
+    full(budget(acme, 2).await, Belonging::Budgets, 2);
 
     // Another tenant has its own part, and the command line is the operator's.
     key(other).await.unwrap();
@@ -81,7 +81,7 @@ async fn events(bench: &Bench, of: Reach) -> Vec<Event> {
     bench.store.events(of, None, 1_000).await.unwrap()
 }
 
-async fn who_has_most_events_loses_the_oldest(mut bench: Bench) {
+pub(super) async fn who_has_most_events_loses_the_oldest(mut bench: Bench) {
     bench.store.room.events = 12;
     let quiet = bench.tenant("Quiet").await.id;
     let loud = bench.tenant("Loud").await.id;
