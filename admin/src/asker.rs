@@ -8,6 +8,7 @@ use http::header;
 use http::request::Parts;
 use tenant::{Administrator, Caller, KeyId, MonoNanos, NotAuthenticated, Reach, Role, TenantId};
 
+use crate::fault::{Fault, seeded};
 use crate::house::{House, Shared, now};
 use crate::problem::{Kind, Problem};
 use crate::roles::{Operation, may};
@@ -30,13 +31,13 @@ impl Asker {
     pub(crate) fn reaches(&self, tenant: Option<TenantId>) -> bool {
         match self.reach {
             Reach::Installation => true,
-            Reach::Tenant(own) => tenant == Some(own),
+            Reach::Tenant(own) => tenant == Some(own) || seeded(Fault::AnyReach),
         }
     }
 
     /// Refuses what the person's role does not allow.
     pub(crate) fn demand(&self, operation: Operation) -> Result<(), Problem> {
-        if may(self.reach, self.role, operation) {
+        if may(self.reach, self.role, operation) || seeded(Fault::AnyRole) {
             return Ok(());
         }
         let who = match self.reach {

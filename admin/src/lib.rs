@@ -4,6 +4,7 @@
 //! - [`Api`], which is bound to an address and then run until it is told to end;
 //! - [`Scanners`], whose signed reports of leaked keys are believed;
 //! - [`document()`], the OpenAPI document as it serves it;
+//! - [`fault`], by which a test takes a guard away;
 //! - [`roles`], the table of who may do what.
 //!
 //! To add a resource: a module beside `projects`, with its handlers, and its routes in `document`; an [`roles::Operation`] for each
@@ -31,6 +32,7 @@ mod bound;
 mod budgets;
 mod document;
 mod events;
+pub mod fault;
 mod house;
 mod keys;
 mod leaks;

@@ -7,6 +7,7 @@ use tenant::{Before, Once, Store};
 use crate::answer::Answer;
 use crate::asked::idempotency_key;
 use crate::asker::Asker;
+use crate::fault::{Fault, seeded};
 use crate::house::{House, now};
 use crate::problem::{Kind, Problem};
 
@@ -35,7 +36,8 @@ impl House {
         change: impl AsyncFnOnce(Store) -> Result<Answer, Problem>,
     ) -> Result<Answer, Problem> {
         let store = self.store_of(asker);
-        let Some(name) = idempotency_key(request.headers)? else { return change(store).await };
+        let name = idempotency_key(request.headers)?.filter(|_| !seeded(Fault::DoneAgain));
+        let Some(name) = name else { return change(store).await };
         let digest = digest(&request);
         let once = || Once {
             account: asker.reach,
@@ -54,7 +56,7 @@ impl House {
             }
             answered => answered?,
         };
-        if keep == Keep::Answer {
+        if keep == Keep::Answer || seeded(Fault::SecretKept) {
             let kept = self.store.keep_answer(&once(), answer.status.as_u16(), &answer.body).await;
             if let Err(error) = kept {
                 // It is done, and will not be done again: only its answer cannot be given again.

@@ -8,6 +8,8 @@ use std::io::{self, IoSlice};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use crate::fault::{Fault, seeded};
+
 /// Fails a write once what was to be written had to wait for this long, counted from where it first had to wait to where all of it
 /// was taken: a client that takes a byte now and then is no better than one that takes none.
 pub(crate) struct Patient<S> {
@@ -23,6 +25,9 @@ impl<S> Patient<S> {
     }
 
     fn waited<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if seeded(Fault::WritesUncut) {
+            return Poll::Pending;
+        }
         let limit = self.limit;
         let until = self.until.get_or_insert_with(|| Box::pin(sleep(limit)));
         ready!(until.as_mut().poll(cx));

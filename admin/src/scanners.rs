@@ -11,6 +11,8 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use serde::Deserialize;
 use tenant::ScannerId;
 
+use crate::fault::{Fault, seeded};
+
 /// Bytes of a file of public keys.
 pub const SCANNERS_BYTES_MAX: u64 = 64 * 1024;
 /// Public keys of one file.
@@ -103,6 +105,7 @@ impl Scanners {
         }
         let Ok(signature) = STANDARD.decode(signature) else { return false };
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).verify(bytes, &signature).is_ok()
+            || seeded(Fault::AnySignature)
     }
 }
 

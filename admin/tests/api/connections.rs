@@ -34,7 +34,10 @@ async fn ask(connection: &mut TcpStream) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_address_does_not_take_all_connections() {
-    let rig = Rig::sqlite().await;
+    one_address_has_its_seats(Rig::sqlite().await).await;
+}
+
+pub async fn one_address_has_its_seats(rig: Rig) {
     let mut own = vec![];
     for _ in 0..CONNECTIONS_PER_ADDRESS_MAX {
         let mut connection = connect(2, rig.address).await;
@@ -100,7 +103,10 @@ async fn all_answers_come(rig: &Rig, pause: Duration) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_takes_nothing_is_cut() {
-    let rig = Rig::sqlite().await;
+    who_takes_nothing_is_cut(Rig::sqlite().await).await;
+}
+
+pub async fn who_takes_nothing_is_cut(rig: Rig) {
     assert!(all_answers_come(&rig, Duration::ZERO).await, "the control: who takes them gets them");
     assert!(!all_answers_come(&rig, WRITE_TIME_MAX * 4).await, "who took none was waited for");
 }

@@ -70,7 +70,7 @@ async fn pages_go_on_where_they_ended(rig: Rig) {
     assert_eq!((&refused["asked"], &refused["allowed"]), (&json!(201), &json!(200)));
 }
 
-async fn a_change_needs_the_etag_of_what_was_seen(rig: Rig) {
+pub async fn a_change_needs_the_etag_of_what_was_seen(rig: Rig) {
     let (tenant, owner) = rig.tenant("acme").await;
     let project = rig.store.list_projects(tenant).await.unwrap()[0].id;
     let (id, _) = rig.live(&owner, tenant).await;
@@ -109,7 +109,7 @@ async fn a_change_needs_the_etag_of_what_was_seen(rig: Rig) {
     }
 }
 
-async fn a_request_is_done_once(rig: Rig) {
+pub async fn a_request_is_done_once(rig: Rig) {
     let (acme, owner) = rig.tenant("acme").await;
     let ask = async |key: &str, line: &str, name: &str, body: Value| {
         rig.ask(key, line, &[("idempotency-key", name)], Some(&body)).await
@@ -137,7 +137,7 @@ async fn a_request_is_done_once(rig: Rig) {
     }
 }
 
-async fn a_secret_is_never_answered_again(rig: Rig) {
+pub async fn a_secret_is_never_answered_again(rig: Rig) {
     let (acme, owner) = rig.tenant("acme").await;
     let ask = async |line: &str, name: &str, body: Value| {
         rig.ask(&owner, line, &[("idempotency-key", name), ("if-match", "*")], Some(&body)).await
@@ -168,7 +168,7 @@ async fn a_secret_is_never_answered_again(rig: Rig) {
     }
 }
 
-async fn what_is_another_tenants_is_not_there(rig: Rig) {
+pub async fn what_is_another_tenants_is_not_there(rig: Rig) {
     let (acme, _) = rig.tenant("acme").await;
     let (_, stranger) = rig.tenant("other").await;
     let project = rig.store.list_projects(acme).await.unwrap()[0].id;

@@ -87,7 +87,7 @@ async fn a_signed_report_ends_what_works(rig: Rig) {
     assert!(!works(&live) && !works(&owner) && works(&other), "the ordinary way to gateways");
 }
 
-async fn a_report_is_believed_by_its_signature_alone(rig: Rig) {
+pub async fn a_report_is_believed_by_its_signature_alone(rig: Rig) {
     let (tenant, _) = rig.tenant("acme").await;
     let (_, live) = rig.live(&rig.operator, tenant).await;
     let body = Value::from(vec![token(&live)]).to_string();

@@ -15,6 +15,7 @@ mod charges;
 mod connections;
 mod conventions;
 mod door;
+mod faults;
 mod leaks;
 mod rig;
 mod roles;

@@ -108,7 +108,7 @@ async fn changes(rig: &Rig, key: &str, id: &str, made: Value) -> Vec<Answer> {
     ]
 }
 
-async fn each_role_may_what_the_table_says(rig: Rig) {
+pub async fn each_role_may_what_the_table_says(rig: Rig) {
     let (tenant, _) = rig.tenant("acme").await;
     for reach in [Reach::Installation, Reach::Tenant(tenant)] {
         for role in Role::ALL {
