@@ -163,3 +163,16 @@ fn it_is_served_only_where_that_is_asked_for() {
     assert!(!services.said().contains("admin API:"));
     assert_eq!(http::get(services.address(), "/openapi.json", None).status(), 404);
 }
+
+/// It has no TLS of its own: whoever opens it to the network is told that keys cross it as they are.
+#[test]
+fn an_address_that_is_no_loopback_is_warned_of() {
+    const WARNING: &str = "the Admin API is open to the network, and has no TLS of its own";
+    for (listen, is_warned) in [("127.0.0.1:0", false), ("127.9.9.9:0", false), ("0.0.0.0:0", true)] {
+        let home = Home::new(env!("CARGO_BIN_EXE_bulkhead"));
+        let services = Services::gateway_with(&home, &["--api", listen]);
+        let said = services.said();
+        let is_said = said.lines().any(|line| line.contains("WARN") && line.contains(WARNING));
+        assert_eq!(is_said, is_warned, "{listen}: {said}");
+    }
+}

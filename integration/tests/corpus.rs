@@ -26,7 +26,7 @@ const PLACES: [&str; 7] = [
 ];
 
 /// Where faults are defined, each with the places where tests beside those of [`PLACES`] take its guards away.
-const FAULTS: [(&str, &[&str]); 4] = [
+const FAULTS: [(&str, &[&str]); 6] = [
     ("isolation/src/fault.rs", &["isolation/tests"]),
     ("engine/src/fault.rs", &["engine/tests/server"]),
     (
@@ -34,6 +34,16 @@ const FAULTS: [(&str, &[&str]); 4] = [
         &["engine/kernels/src", "engine/kernels/src/attention", "engine/tests/mixed"],
     ),
     ("gateway/src/fault.rs", &[]),
+    (
+        "tenant/src/fault.rs",
+        &[
+            "tenant/src/ledger/tests",
+            "tenant/src/store/tests",
+            "tenant/src/directory",
+            "tenant/src/directory/uses",
+        ],
+    ),
+    ("admin/src/fault.rs", &["admin/tests/api"]),
 ];
 
 fn root() -> PathBuf {
