@@ -140,19 +140,31 @@ impl FromRequestParts<Shared> for Sender {
 
 impl Sender {
     /// The store, in which what is revoked is this sender's doing, and what the sender reaches.
-    fn proven(self, house: &House, body: &[u8]) -> Result<(Store, Reach), Problem> {
+    fn proven(self, house: &House, body: &[u8]) -> Result<Proven, Problem> {
         match self {
-            Self::Person(asker) => Ok((house.store_of(&asker), asker.reach)),
+            Self::Person(asker) => {
+                let (store, own) = (house.store_of(&asker), Some(asker.key));
+                Ok(Proven { store, reach: asker.reach, own })
+            }
             Self::Scanner { id, signature, from } => {
                 if !house.scanners.verify(id, &signature, body) {
                     return Err(unbelieved(house, from));
                 }
                 // After the signature: who has none uses nothing up of theirs who have.
                 paced(house, Account::Scanners)?;
-                Ok((house.store.acting_as(Actor::Scanner(id)), Reach::Installation))
+                let store = house.store.acting_as(Actor::Scanner(id));
+                Ok(Proven { store, reach: Reach::Installation, own: None })
             }
         }
     }
+}
+
+/// Who reports, once that is proven.
+struct Proven {
+    store: Store,
+    reach: Reach,
+    /// The key by which the report came.
+    own: Option<KeyId>,
 }
 
 /// Tell of keys that were found where they should not be. Those that work are revoked; the same report again changes nothing.
@@ -164,16 +176,36 @@ pub(crate) async fn report(
     sender: Sender,
     Raw(body): Raw,
 ) -> Result<Answer, Problem> {
-    let (store, reach) = sender.proven(&house, &body)?;
+    let by = sender.proven(&house, &body)?;
     let tokens: Vec<FoundToken> = listed(&body)?;
     check(&tokens)?;
+    let mut works: Vec<(KeyId, Option<FoundAt>)> = Vec::new();
     let mut feedback = Vec::with_capacity(tokens.len());
     for token in tokens {
-        let label = end(&store, reach, &token).await?;
+        let label = match by.store.find_leaked(&token.token, by.reach, now()).await? {
+            Found::Nothing => Label::FalsePositive,
+            Found::Ended => Label::TruePositive,
+            Found::Works(key) => {
+                works.push((key, token.url.as_deref().and_then(FoundAt::of)));
+                Label::TruePositive
+            }
+        };
         let token_hash = hex(digest(&SHA256, token.token.as_bytes()).as_ref());
         feedback.push(Feedback { token_hash, token_type: token.r#type, label });
     }
+    end(&by, works).await?;
     Answer::ok(&feedback)
+}
+
+/// Revokes keys that work, each once: the one by which the report came at last, since it changes nothing after its end.
+async fn end(by: &Proven, mut works: Vec<(KeyId, Option<FoundAt>)>) -> Result<(), Problem> {
+    works.sort_by_key(|(key, _)| (by.own == Some(*key), *key));
+    works.dedup_by_key(|(key, _)| *key);
+    for (key, found_at) in works {
+        by.store.revoke_key_for(key, Some(&Reason::Leaked(found_at)), now()).await?;
+        tracing::warn!(%key, "a key was found where it should not be, and is revoked");
+    }
+    Ok(())
 }
 
 fn check(tokens: &[FoundToken]) -> Result<(), Problem> {
@@ -193,20 +225,6 @@ fn check(tokens: &[FoundToken]) -> Result<(), Problem> {
         return Err(Problem::new(Kind::Invalid, detail).numbers(count(longest), count(TYPE_CHARS_MAX)));
     }
     Ok(())
-}
-
-/// Revokes a key that works.
-async fn end(store: &Store, reach: Reach, token: &FoundToken) -> Result<Label, Problem> {
-    match store.find_leaked(&token.token, reach, now()).await? {
-        Found::Nothing => Ok(Label::FalsePositive),
-        Found::Ended => Ok(Label::TruePositive),
-        Found::Works(key) => {
-            let reason = Reason::Leaked(token.url.as_deref().and_then(FoundAt::of));
-            store.revoke_key_for(key, Some(&reason), now()).await?;
-            tracing::warn!(%key, "a key was found where it should not be, and is revoked");
-            Ok(Label::TruePositive)
-        }
-    }
 }
 
 fn paced(house: &House, account: Account) -> Result<(), Problem> {

@@ -11,6 +11,7 @@ on_both!(
     a_signed_report_ends_what_works,
     a_report_is_believed_by_its_signature_alone,
     a_person_s_report_ends_what_the_person_reaches,
+    a_report_by_a_key_that_leaked_itself_ends_all_of_it,
 );
 
 fn token(text: &str) -> Value {
@@ -198,4 +199,17 @@ async fn reports_that_come_too_often_are_told_to_wait() {
     );
     assert_eq!(signed(&rig, &rig.scanner, "[]".to_owned()).await.status, 200);
     assert_eq!(storm(None).await.expect("scanners are told to wait").status, 429);
+}
+
+async fn a_report_by_a_key_that_leaked_itself_ends_all_of_it(rig: Rig) {
+    let (tenant, owner) = rig.tenant("acme").await;
+    let (_, first) = rig.live(&rig.operator, tenant).await;
+    let (_, last) = rig.live(&rig.operator, tenant).await;
+    let report = [&owner, &first, &owner, &last, &owner, &first].map(|text| token(text));
+    let answer = rig.post(&owner, "/v1/leaked-keys", Value::from(report.to_vec())).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert!(answer.json().as_array().unwrap().iter().all(|one| one["label"] == "true_positive"));
+    let revoked = revocations(&rig).await;
+    assert_eq!(revoked.len(), 3, "{revoked:?}");
+    assert!(owner.contains(revoked[2]["subject"]["id"].as_str().unwrap()), "its own comes last");
 }
