@@ -34,6 +34,10 @@ pub enum Fault {
     UnpricedFree,
     /// The store adds a batch of usage that it has already.
     BatchAgain,
+    /// A gateway may be ahead of the shared count of limits by as much as it likes.
+    SliceUnbounded,
+    /// How low the shared count of limits stood meanwhile does not bound what is given back.
+    LowestUnheard,
 }
 
 #[cfg(not(feature = "seeded-faults"))]
