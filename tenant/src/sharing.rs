@@ -143,3 +143,6 @@ impl<C: SharedCount> Teller<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
