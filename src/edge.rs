@@ -116,7 +116,7 @@ pub(crate) const LIMITS_URL: &str = "BULKHEAD_LIMITS_URL";
 fn counting() -> Result<Counting, Failure> {
     let Some(address) = secret_variable(LIMITS_URL)? else { return Ok(Counting::Alone) };
     let count = RedisCount::new(&address).doing(Exit::Usage, format_args!("use {LIMITS_URL}"))?;
-    Ok(Counting::Together(count))
+    Ok(Counting::Together(Box::new(count)))
 }
 
 async fn api(

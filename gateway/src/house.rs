@@ -73,7 +73,7 @@ pub enum Counting {
     /// This gateway for itself.
     Alone,
     /// All that use this server, together.
-    Together(RedisCount),
+    Together(Box<RedisCount>),
 }
 
 /// Why a gateway does not start.
@@ -221,7 +221,7 @@ impl Gateway {
         let link = tokio::spawn(house.link.clone().run(tell, Arc::clone(&house.meter)));
         let sharing = match self.counting {
             Counting::Alone => None,
-            Counting::Together(count) => Some(Sharing::begin(house.limiter.clone(), count, house.clock)),
+            Counting::Together(count) => Some(Sharing::begin(house.limiter.clone(), *count, house.clock)),
         };
         let audit = Arc::clone(&house.audit);
         let append = move |record: &Record| audit.append(record, SystemTime::now());

@@ -21,6 +21,7 @@ mod isolation;
 mod keys;
 mod markers;
 mod prefix;
+mod shared_limits;
 mod starts;
 mod stores;
 mod window;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use super::limiter::{Grant, Limiter, lock};
 use super::refusal::Refusal;
@@ -86,7 +86,7 @@ impl Limiter {
         now: impl Fn() -> MonoNanos,
     ) -> Result<Grant, Refusal> {
         let together = &self.0.together;
-        let mut deadline = None;
+        let mut began = None;
         loop {
             // Listens before it looks, so that no answer falls between.
             let answered = together.answered.notified();
@@ -95,11 +95,11 @@ impl Limiter {
                 (Err(Refusal::Ahead(_)), Telling::Near) => together.pressing.notify_one(),
                 (admitted, _) => return admitted,
             }
-            let until = *deadline.get_or_insert_with(|| {
+            let began = *began.get_or_insert_with(|| {
                 together.waits.fetch_add(1, Ordering::Relaxed);
-                Instant::now() + ANSWER_WAIT_MAX
+                Instant::now()
             });
-            if timeout_at(until, answered).await.is_err() {
+            if timeout(ANSWER_WAIT_MAX.saturating_sub(began.elapsed()), answered).await.is_err() {
                 return self.admit_by(together.without(), chain, ask, now());
             }
         }
@@ -109,7 +109,7 @@ impl Limiter {
     pub(crate) async fn news(&self, collect: Duration) {
         let together = &self.0.together;
         together.news.notified().await;
-        let _more = tokio::time::timeout(collect, together.pressing.notified()).await;
+        let _more = timeout(collect, together.pressing.notified()).await;
     }
 
     /// Up to about `most` reports of what is untold; what is left comes with the next call. Each waits for

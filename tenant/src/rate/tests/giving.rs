@@ -2,6 +2,7 @@
 
 use super::count::Count;
 use super::*;
+#[cfg(feature = "seeded-faults")]
 use crate::fault::{self, Fault};
 
 /// 100 tokens run out each second.
@@ -57,6 +58,7 @@ fn what_others_emptied_is_not_given_back() {
     }
 }
 
+#[cfg(feature = "seeded-faults")]
 #[test]
 fn control_a_gateway_that_does_not_hear_how_low_it_was_gives_too_much_back() {
     let left = fault::with(Fault::LowestUnheard, || emptied(true));

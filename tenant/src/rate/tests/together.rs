@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::super::bucket::{Bucket, units};
 use super::count::Count;
 use super::*;
+#[cfg(feature = "seeded-faults")]
 use crate::fault::{self, Fault};
 
 /// One life of a gateway.
@@ -236,6 +237,7 @@ fn a_flood_gets_all_of_a_limit_and_little_more() {
     assert!(world.admitted >= u64::from(REQUESTS), "{}", world.admitted);
 }
 
+#[cfg(feature = "seeded-faults")]
 #[test]
 fn control_without_a_slice_each_gateway_takes_the_whole_limit() {
     let world = fault::with(Fault::SliceUnbounded, || flood(600));
