@@ -36,7 +36,17 @@ start_postgres() {
   export BULKHEAD_TEST_POSTGRES=postgres://bulkhead@127.0.0.1:$port/postgres
 }
 
+# Exports BULKHEAD_TEST_REDIS. It keeps nothing on disk.
+start_redis() {
+  local port
+  port=$(free_port)
+  redis-server --port "$port" --bind 127.0.0.1 --save '' --appendonly no --daemonize yes \
+    --pidfile "$servers/redis.pid" --logfile "$servers/redis.log" >/dev/null
+  export BULKHEAD_TEST_REDIS=redis://127.0.0.1:$port/0
+}
+
 stop_servers() {
+  if [ -s "$servers/redis.pid" ]; then kill "$(cat "$servers/redis.pid")" 2>/dev/null || true; fi
   if [ -d "$servers/postgres/data" ]; then
     (cd "$servers/postgres" && as_postgres "$(postgres_bin)/pg_ctl" -D data -m immediate stop >/dev/null 2>&1) || true
   fi
@@ -47,4 +57,5 @@ start_servers() {
   servers=$(mktemp -d)
   trap stop_servers EXIT
   start_postgres
+  start_redis
 }

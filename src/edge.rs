@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use ::admin::{Api, ApiConfig, SCANNERS_BYTES_MAX, Scanners};
 use ::audit::AuditLog;
-use ::gateway::{BindError, Gateway, GatewayConfig, GatewayError, Parts};
+use ::gateway::{BindError, Counting, Gateway, GatewayConfig, GatewayError, Parts};
 use ::model::ModelText;
 use policies::Policy;
-use tenant::{Delivery, Directory, Follower, Keep, Ledger, Noting, Replayed, Store, TenantBounds};
+use tenant::{
+    Delivery, Directory, Follower, Keep, Ledger, Noting, RedisCount, Replayed, Store, TenantBounds,
+};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -22,6 +24,7 @@ use crate::cli::{Common, GatewayArgs, Listeners};
 use crate::data::{DataDir, read_bounded};
 use crate::exit::{Doing, Exit, Failure};
 use crate::shutdown::Signals;
+use crate::tenants::secret_variable;
 use crate::{audit, policy, present, tenants, wirekey};
 
 /// How often it is looked whether keys changed. On PostgreSQL a change is told at once, and this is for what was not told; of a file
@@ -92,6 +95,7 @@ pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
         audit,
         ledger: Arc::clone(&ledger),
         store: store.apart(),
+        counting: counting()?,
     };
     let gateway = Gateway::bind(config, parts).await.map_err(|error| refused(&error))?;
     // Each with connections of its own: what the Admin API is asked, or usage, must not hold a revocation up.
@@ -126,6 +130,16 @@ fn scanners(path: &Path) -> Result<Scanners, Failure> {
     let bytes = read_bounded(path, SCANNERS_BYTES_MAX).doing(Exit::Config, &reading)?;
     Scanners::parse(&bytes)
         .map_err(|error| Failure::new(Exit::Config, format_args!("{} is refused: {error}", path.display())))
+}
+
+/// Names the Redis server where gateways count limits together; without it each counts for itself. A variable, not an
+/// argument: arguments are seen by every process of the machine, and this may hold a password.
+pub(crate) const LIMITS_URL: &str = "BULKHEAD_LIMITS_URL";
+
+fn counting() -> Result<Counting, Failure> {
+    let Some(address) = secret_variable(LIMITS_URL)? else { return Ok(Counting::Alone) };
+    let count = RedisCount::new(&address).doing(Exit::Usage, format_args!("use {LIMITS_URL}"))?;
+    Ok(Counting::Together(Box::new(count)))
 }
 
 async fn api(config: ApiConfig, store: Store, directory: &Arc<Directory>) -> Result<Api, Failure> {

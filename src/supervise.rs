@@ -18,6 +18,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::edge::LIMITS_URL;
 use crate::exit::{Doing, Exit, Failure};
 use crate::tenants::STORE_URL;
 
@@ -74,8 +75,9 @@ pub(crate) struct Engine {
 pub(crate) async fn launch(start: &Start) -> Result<(Engine, Ready), Failure> {
     let mut child = Command::new(&start.program)
         .args(&start.arguments)
-        // It holds a password, and the engine talks to no store.
+        // They hold passwords, and the engine talks to neither.
         .env_remove(STORE_URL)
+        .env_remove(LIMITS_URL)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         // A Ctrl-C at the terminal is ours to pass on: the engine must live while requests drain.

@@ -37,7 +37,7 @@ pub(crate) const STORE_URL: &str = "BULKHEAD_STORE_URL";
 /// Opens the store: the PostgreSQL database that [`STORE_URL`] names, or the data folder's own file, which is made when there is
 /// none.
 pub(crate) async fn open(data: &DataDir) -> Result<Store, Failure> {
-    match address()? {
+    match secret_variable(STORE_URL)? {
         Some(address) => Store::connect(address, pepper(data)?)
             .await
             .doing(Exit::Store, format_args!("use the database that {STORE_URL} names")),
@@ -47,7 +47,7 @@ pub(crate) async fn open(data: &DataDir) -> Result<Store, Failure> {
 
 /// The same for a server, which starts without its database if it must.
 pub(crate) async fn open_later(data: &DataDir) -> Result<Store, Failure> {
-    match address()? {
+    match secret_variable(STORE_URL)? {
         Some(address) => Store::connect_later(address, pepper(data)?)
             .doing(Exit::Store, format_args!("use the database that {STORE_URL} names")),
         None => open_file(data).await,
@@ -63,12 +63,13 @@ fn pepper(data: &DataDir) -> Result<Pepper, Failure> {
     Pepper::load_or_create(&data.pepper()).doing(Exit::Store, format_args!("use {}", data.pepper().display()))
 }
 
-fn address() -> Result<Option<Secret<String>>, Failure> {
-    match env::var(STORE_URL) {
+/// What the variable `name` holds, which may be a secret.
+pub(crate) fn secret_variable(name: &str) -> Result<Option<Secret<String>>, Failure> {
+    match env::var(name) {
         Ok(address) => Ok(Some(Secret::new(address))),
         Err(env::VarError::NotPresent) => Ok(None),
         Err(env::VarError::NotUnicode(_)) => {
-            Err(Failure::new(Exit::Usage, format_args!("{STORE_URL} is no text")))
+            Err(Failure::new(Exit::Usage, format_args!("{name} is no text")))
         }
     }
 }

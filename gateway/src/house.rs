@@ -11,11 +11,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use audit::{AuditLog, Hex, PolicySource, Record};
 use model::ModelText;
-use policies::{InForce, Policy, Source, Version};
+use policies::{InForce, Policy, SharedLimitsAway, Source, Version};
 use ring::rand::SystemRandom;
 use tenant::{
-    BadModelName, Caller, Directory, Failures, Inflight, Limiter, ModelName, MonoNanos, NotAuthenticated,
-    Principal, Store, UnixMillis,
+    BadModelName, Bounds, Caller, Directory, Failures, Inflight, Limiter, ModelName, MonoNanos,
+    NotAuthenticated, Principal, RedisCount, Sharing, Store, UnixMillis,
 };
 use thiserror::Error;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -63,6 +63,17 @@ pub struct Parts {
     pub ledger: Arc<tenant::Ledger>,
     /// Asked what was spent of a budget before it was counted here, once for each.
     pub store: Store,
+    /// Whether limits are counted together with other gateways.
+    pub counting: Counting,
+}
+
+/// Who counts limits.
+#[derive(Debug)]
+pub enum Counting {
+    /// This gateway for itself.
+    Alone,
+    /// All that use this server, together.
+    Together(Box<RedisCount>),
 }
 
 /// Why a gateway does not start.
@@ -106,7 +117,7 @@ pub(crate) struct House {
     store: Store,
     pub(crate) meter: Arc<Meter>,
     inflight: Inflight,
-    limiter: Limiter,
+    pub(crate) limiter: Limiter,
     failures: Failures,
     /// Where the clock of limits and failures began.
     clock: Instant,
@@ -124,6 +135,7 @@ pub struct Gateway {
     admin: Listener,
     /// From the link to the audit log.
     alarms: (mpsc::Sender<Alarm>, mpsc::Receiver<Alarm>),
+    counting: Counting,
 }
 
 impl Gateway {
@@ -149,6 +161,13 @@ impl Gateway {
         parts.audit.append(&Record::Boot(boot), now)?.await?;
         let started = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let link = Link::new(config.engine_socket, config.wire_key, Arc::clone(&parts.directory));
+        let limiter = match &parts.counting {
+            Counting::Alone => Limiter::default(),
+            Counting::Together(_) => {
+                let alone = policy.shared_limits_away() == SharedLimitsAway::Open;
+                Limiter::together(Bounds::default(), alone)
+            }
+        };
         let house = House {
             link,
             policy,
@@ -162,7 +181,7 @@ impl Gateway {
             store: parts.store,
             meter: Arc::default(),
             inflight: Inflight::new(),
-            limiter: Limiter::default(),
+            limiter,
             failures: Failures::default(),
             clock: Instant::now(),
             large: Semaphore::new(LARGE_AT_ONCE),
@@ -171,7 +190,8 @@ impl Gateway {
             draining: watch::Sender::new(false),
             cut: watch::Sender::new(false),
         };
-        Ok(Self { house: Arc::new(house), public, admin, alarms: mpsc::channel(ALARMS_MAX) })
+        let (house, counting) = (Arc::new(house), parts.counting);
+        Ok(Self { house, public, admin, alarms: mpsc::channel(ALARMS_MAX), counting })
     }
 
     /// Where clients connect.
@@ -199,6 +219,10 @@ impl Gateway {
         let seen = tokio::spawn(record_engines(Arc::clone(&house), house.link.seen()));
         let (tell, told) = self.alarms;
         let link = tokio::spawn(house.link.clone().run(tell, Arc::clone(&house.meter)));
+        let sharing = match self.counting {
+            Counting::Alone => None,
+            Counting::Together(count) => Some(Sharing::begin(house.limiter.clone(), *count, house.clock)),
+        };
         let audit = Arc::clone(&house.audit);
         let append = move |record: &Record| audit.append(record, SystemTime::now());
         let alarms = tokio::spawn(record_alarms(append, told));
@@ -220,6 +244,10 @@ impl Gateway {
                 tracing::warn!("connections were cut at the end of the drain");
                 public.abort();
             }
+        }
+        if let Some(sharing) = sharing {
+            // Places in flight are free at once for other gateways.
+            sharing.finish().await;
         }
         stop_admin.send_replace(true);
         for task in [admin, seen] {

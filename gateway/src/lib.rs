@@ -30,4 +30,4 @@ mod openai;
 mod record;
 mod status;
 
-pub use house::{BindError, Gateway, GatewayConfig, GatewayError, Parts};
+pub use house::{BindError, Counting, Gateway, GatewayConfig, GatewayError, Parts};

@@ -16,6 +16,7 @@ pub(crate) struct Meter {
     pub(crate) not_authenticated: AtomicU64,
     pub(crate) budget_warnings: AtomicU64,
     pub(crate) budgets_unusable: AtomicU64,
+    pub(crate) limits_unavailable: AtomicU64,
 }
 
 impl Meter {

@@ -302,7 +302,7 @@ fn ended_by(denied: &Denied) -> Outcome {
         Denied::Overloaded => rejected(Reason::Overloaded, None),
         Denied::NoEngine => rejected(Reason::NoEngine, None),
         Denied::Draining => rejected(Reason::ShuttingDown, None),
-        Denied::NoAudit | Denied::KeysStale | Denied::Internal => {
+        Denied::Limit(Refusal::Ahead(_)) | Denied::NoAudit | Denied::KeysStale | Denied::Internal => {
             Outcome::Failed { failure: audit::Failure::Gateway }
         }
         Denied::Failed(failure) => Outcome::Failed { failure: (*failure).into() },

@@ -64,12 +64,27 @@ pub(crate) async fn json(house: &House) -> Vec<u8> {
             "warnings": Meter::get(&house.meter.budget_warnings),
             "unusable": Meter::get(&house.meter.budgets_unusable),
         },
+        "limits": shared_limits(house),
         "audit": { "writes": house.audit.ended_by().is_none() },
         "draining": house.is_draining(),
     });
     let mut body = document.to_string().into_bytes();
     body.push(b'\n');
     body
+}
+
+/// How limits are counted: here alone, or together with other gateways.
+fn shared_limits(house: &House) -> Value {
+    match house.limiter.shared_health() {
+        None => json!({ "shared": false }),
+        Some((is_away, waits)) => json!({
+            "shared": true,
+            "away": is_away,
+            "when_away": house.policy.shared_limits_away().to_string(),
+            "waits": waits,
+            "unavailable": Meter::get(&house.meter.limits_unavailable),
+        }),
+    }
 }
 
 fn requests(house: &House) -> Value {
@@ -106,6 +121,11 @@ pub(crate) async fn metrics(house: &House) -> Vec<u8> {
     gauge("bulkhead_budget_reservations", "Requests reserved and not settled.", outstanding);
     let backlog = wide(house.budgets.usage_backlog());
     gauge("bulkhead_usage_backlog_rows", "Rows of usage that the store has not taken over.", backlog);
+    if let Some((is_away, waits)) = house.limiter.shared_health() {
+        let help = "1 while the count of limits that gateways share answers.";
+        gauge("bulkhead_shared_limits_up", help, u64::from(!is_away));
+        gauge("bulkhead_shared_limits_waits", "Requests that waited for that count, since the start.", waits);
+    }
     let status = house.link.status().await;
     gauge("bulkhead_engine_up", "1 while an engine is connected.", u64::from(status.is_some()));
     if let Some(status) = status {
@@ -164,6 +184,11 @@ fn counters(meter: &Meter, text: &mut String) {
             "bulkhead_budgets_unusable_total",
             "Requests refused because their budgets could not be counted.",
             &meter.budgets_unusable,
+        ),
+        (
+            "bulkhead_limits_unavailable_total",
+            "Requests refused because the shared count of limits was away.",
+            &meter.limits_unavailable,
         ),
     ] {
         let count = Meter::get(counter);

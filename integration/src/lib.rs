@@ -15,5 +15,6 @@ pub mod http;
 pub mod line;
 pub mod postgres;
 pub mod process;
+pub mod redis;
 pub mod server;
 pub mod wait;

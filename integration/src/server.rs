@@ -45,6 +45,8 @@ pub struct Home {
     folder: TempDir,
     /// The database of tenants and keys; else they lie in the folder.
     store: Option<String>,
+    /// The Redis server where limits are counted together; else they are counted by each gateway.
+    limits: Option<String>,
 }
 
 impl Home {
@@ -55,13 +57,19 @@ impl Home {
     #[must_use]
     pub fn new(binary: &str) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        Self { binary: PathBuf::from(binary), folder, store: None }
+        Self { binary: PathBuf::from(binary), folder, store: None, limits: None }
     }
 
     /// The same, with tenants and keys in this PostgreSQL database.
     #[must_use]
     pub fn with_store(self, address: String) -> Self {
         Self { store: Some(address), ..self }
+    }
+
+    /// The same, counting limits together with others at this Redis server.
+    #[must_use]
+    pub fn with_limits(self, address: String) -> Self {
+        Self { limits: Some(address), ..self }
     }
 
     /// The data folder.
@@ -77,6 +85,9 @@ impl Home {
         command.args(arguments).arg("--data").arg(self.path()).args(["--log-level", "debug"]);
         if let Some(address) = &self.store {
             command.env("BULKHEAD_STORE_URL", address);
+        }
+        if let Some(address) = &self.limits {
+            command.env("BULKHEAD_LIMITS_URL", address);
         }
         command
     }
@@ -242,6 +253,12 @@ impl<'a> Services<'a> {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where status and metrics are.
+    #[must_use]
+    pub const fn admin(&self) -> SocketAddr {
+        self.admin
     }
 
     /// Where the Admin API is, in a gateway that serves it.

@@ -77,6 +77,7 @@ async fn serve_gateway(folder: &Path) -> Running {
         audit: Arc::new(AuditLog::open(&folder.join("audit")).unwrap().0),
         store: store.clone(),
         ledger: Arc::new(tenant::Ledger::open(&folder.join("ledger"), now).unwrap().0),
+        counting: gateway::Counting::Alone,
     };
     let gateway = Gateway::bind(config, parts).await.unwrap();
     let (listen, admin) = (gateway.listen_addr(), gateway.admin_addr());

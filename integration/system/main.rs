@@ -22,6 +22,7 @@ mod keys;
 mod leaks;
 mod markers;
 mod prefix;
+mod shared_limits;
 mod starts;
 mod stores;
 mod window;

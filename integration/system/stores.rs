@@ -111,18 +111,20 @@ fn child_of(parent: u32) -> u32 {
     processes.find(is_child).expect("a child")
 }
 
-/// The engine talks to no store, and the address holds a password.
+/// The engine talks to no store and counts no limits, and the addresses hold passwords.
 #[test]
-fn the_engine_is_not_told_the_store_s_address() {
-    let home = home_on(&database());
+fn the_engine_is_not_told_the_addresses_of_servers() {
+    let home = home_on(&database()).with_limits("redis://:a-password@127.0.0.1:1/0".to_owned());
     let server = home.up(&["--pool-tokens", "512"]);
-    let knows = |pid: u32| {
+    let knows = |pid: u32, name: &str| {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
-        String::from_utf8_lossy(&environment).contains("BULKHEAD_STORE_URL=")
+        String::from_utf8_lossy(&environment).contains(&format!("{name}="))
     };
     let server_pid = server.process.pid();
-    assert!(knows(server_pid), "the control: the server itself is told");
-    assert!(!knows(child_of(server_pid)));
+    for name in ["BULKHEAD_STORE_URL", "BULKHEAD_LIMITS_URL"] {
+        assert!(knows(server_pid, name), "the control: the server itself is told {name}");
+        assert!(!knows(child_of(server_pid), name), "{name}");
+    }
 }
 
 #[test]

@@ -38,6 +38,7 @@ const FAULTS: [(&str, &[&str]); 6] = [
         "tenant/src/fault.rs",
         &[
             "tenant/src/ledger/tests",
+            "tenant/src/rate/tests",
             "tenant/src/store/tests",
             "tenant/src/directory",
             "tenant/src/directory/uses",

@@ -63,6 +63,14 @@ pub enum Unusable {
         /// The TOML type found.
         found: &'static str,
     },
+    /// The field holds none of the words that it may.
+    #[error("field `{field}` must be {words}")]
+    NotAWord {
+        /// Which field.
+        field: &'static str,
+        /// What it may be.
+        words: &'static str,
+    },
     /// The number lies outside what the field may be set to.
     #[error("field `{field}` is {asked}; it must be at least {floor} and at most {ceiling}")]
     OutOfBounds {

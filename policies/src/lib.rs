@@ -25,5 +25,7 @@ mod store;
 
 pub use error::{FieldName, PolicyError, Unusable};
 pub use field::{Bounds, Field};
-pub use policy::{Change, FILE_BYTES_MAX, Policy, Setting, Version, WINDOW_CAP_MAX, WindowCap};
+pub use policy::{
+    Change, FILE_BYTES_MAX, Policy, Setting, SharedLimitsAway, Version, WINDOW_CAP_MAX, WindowCap,
+};
 pub use store::{InForce, PolicyStore, Source};

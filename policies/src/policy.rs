@@ -19,6 +19,7 @@ pub const WINDOW_CAP_MAX: u32 = 16_777_216;
 const SHIPPED: &str = include_str!("../default/limits.toml");
 const WINDOW_CAP: &str = "window_cap";
 const INHERIT: &str = "inherit";
+const SHARED_LIMITS_AWAY: &str = "shared_limits_away";
 
 /// The limits in force.
 ///
@@ -30,6 +31,25 @@ const INHERIT: &str = "inherit";
 pub struct Policy {
     pub(crate) numbers: Numbers,
     window_cap: WindowCap,
+    shared_limits_away: SharedLimitsAway,
+}
+
+/// What a gateway does with limits that it counts together with others, while the count that they share does not answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SharedLimitsAway {
+    /// It goes on by itself: each gateway keeps each limit whole.
+    Open,
+    /// It refuses, once it is as far ahead of the shared count as it may be.
+    Closed,
+}
+
+impl fmt::Display for SharedLimitsAway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+        })
+    }
 }
 
 /// Tokens that a request may span, beside what the model's window says.
@@ -101,6 +121,8 @@ pub enum Setting {
     Number(u32),
     /// The value of `window_cap`.
     WindowCap(WindowCap),
+    /// The value of `shared_limits_away`.
+    SharedLimitsAway(SharedLimitsAway),
 }
 
 impl fmt::Display for Setting {
@@ -108,6 +130,7 @@ impl fmt::Display for Setting {
         match self {
             Self::Number(number) => write!(f, "{number}"),
             Self::WindowCap(cap) => write!(f, "{cap}"),
+            Self::SharedLimitsAway(away) => write!(f, "{away}"),
         }
     }
 }
@@ -146,7 +169,8 @@ impl Policy {
         let window_cap = window_cap_of(effective(WINDOW_CAP))?;
         not_above(&numbers, Field::ConnectionsPerAddressMax, Field::ConnectionsMax)?;
         not_above(&numbers, Field::FirstTokenTimeoutMs, Field::RequestTimeoutMs)?;
-        Ok(Self { numbers, window_cap })
+        let shared_limits_away = shared_limits_away_of(effective(SHARED_LIMITS_AWAY))?;
+        Ok(Self { numbers, window_cap, shared_limits_away })
     }
 
     /// The policy that ships with Bulkhead: `policies/default/limits.toml`.
@@ -165,6 +189,11 @@ impl Policy {
     /// Tokens that a request of any key may span.
     pub const fn window_cap(&self) -> WindowCap {
         self.window_cap
+    }
+
+    /// What is done while the shared count of limits is away.
+    pub const fn shared_limits_away(&self) -> SharedLimitsAway {
+        self.shared_limits_away
     }
 
     /// The number of `field`, in the unit that its name ends with.
@@ -188,6 +217,7 @@ impl Policy {
             WindowCap::Tokens(tokens) => tokens.to_string(),
         };
         text.push_str(&format!("{WINDOW_CAP} = {cap}\n"));
+        text.push_str(&format!("{SHARED_LIMITS_AWAY} = \"{}\"\n", self.shared_limits_away));
         text
     }
 
@@ -203,12 +233,18 @@ impl Policy {
             old: Setting::WindowCap(self.window_cap),
             new: Setting::WindowCap(new.window_cap),
         };
-        numbers.chain([cap]).filter(|change| change.old != change.new).collect()
+        let away = Change {
+            field: SHARED_LIMITS_AWAY,
+            old: Setting::SharedLimitsAway(self.shared_limits_away),
+            new: Setting::SharedLimitsAway(new.shared_limits_away),
+        };
+        numbers.chain([cap, away]).filter(|change| change.old != change.new).collect()
     }
 }
 
 fn is_known(name: &str) -> bool {
-    name == WINDOW_CAP || Field::ALL.into_iter().any(|field| field.name() == name)
+    [WINDOW_CAP, SHARED_LIMITS_AWAY].contains(&name)
+        || Field::ALL.into_iter().any(|field| field.name() == name)
 }
 
 fn toml_table(text: &str) -> Result<toml::Table, Unusable> {
@@ -245,6 +281,16 @@ fn window_cap_of(value: Option<&toml::Value>) -> Result<WindowCap, Unusable> {
         floor: 1,
         ceiling: WINDOW_CAP_MAX,
     })
+}
+
+fn shared_limits_away_of(value: Option<&toml::Value>) -> Result<SharedLimitsAway, Unusable> {
+    match value.and_then(toml::Value::as_str) {
+        Some("open") => Ok(SharedLimitsAway::Open),
+        Some("closed") => Ok(SharedLimitsAway::Closed),
+        Some(_) | None => {
+            Err(Unusable::NotAWord { field: SHARED_LIMITS_AWAY, words: "\"open\" or \"closed\"" })
+        }
+    }
 }
 
 fn integer_of(field: &'static str, value: Option<&toml::Value>) -> Result<i64, Unusable> {

@@ -72,7 +72,7 @@ pub(crate) struct ServeArgs {
 /// `bulkhead gateway`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  bulkhead gateway --model model.gguf --engine-socket /run/bulkhead/engine.sock \\\n      --wire-key-file /run/bulkhead/wire.key"
+    after_help = "Example:\n  bulkhead gateway --model model.gguf --engine-socket /run/bulkhead/engine.sock \\\n      --wire-key-file /run/bulkhead/wire.key\n\nEnvironment:\n  BULKHEAD_STORE_URL   a PostgreSQL database of tenants and keys, in place of a file in the data folder\n  BULKHEAD_LIMITS_URL  a Redis server where several gateways count limits together"
 )]
 pub(crate) struct GatewayArgs {
     #[command(flatten)]

@@ -15,8 +15,8 @@ use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use tenant::{
-    Ask, Chain, KeyId, Level, Limit, Limiter, Limits, ModelName, Models, MonoNanos, ProjectId, Rule, Scope,
-    TenantId,
+    Ask, Bounds, Chain, KeyId, Level, Limit, Limiter, Limits, ModelName, Models, MonoNanos, ProjectId, Rule,
+    Scope, TenantId,
 };
 
 /// Requests of each thread, after a tenth as many to warm up.
@@ -53,12 +53,10 @@ fn requests(limiter: &Limiter, chain: &Chain, count: u32) {
 }
 
 /// Nanoseconds of one request, as its thread sees it.
-fn run(threads: u32, tenant_of: fn(u32) -> u32) -> f64 {
-    let limiter = Limiter::default();
+fn run(limiter: &Limiter, threads: u32, tenant_of: fn(u32) -> u32) -> f64 {
     let elapsed: Duration = std::thread::scope(|scope| {
         let running: Vec<_> = (0..threads)
             .map(|thread| {
-                let limiter = &limiter;
                 scope.spawn(move || {
                     let chain = chain(tenant_of(thread));
                     requests(limiter, &chain, REQUESTS / 10);
@@ -77,7 +75,9 @@ fn main() {
     let cores = std::thread::available_parallelism().unwrap();
     println!("cores\t{cores}");
     println!("threads\ttenants\tns per request");
-    println!("1\t1\t{:.0}", run(1, |_| 0));
-    println!("8\t8\t{:.0}", run(8, |thread| thread));
-    println!("8\t1\t{:.0}", run(8, |_| 0));
+    println!("1\t1\t{:.0}", run(&Limiter::default(), 1, |_| 0));
+    println!("8\t8\t{:.0}", run(&Limiter::default(), 8, |thread| thread));
+    println!("8\t1\t{:.0}", run(&Limiter::default(), 8, |_| 0));
+    // Within one slice of what may be ahead: what it costs to note what is to be told.
+    println!("1\t1\t{:.0}\tcounted together", run(&Limiter::together(Bounds::default(), true), 1, |_| 0));
 }

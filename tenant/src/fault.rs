@@ -56,6 +56,10 @@ pub enum Fault {
     LeakUnreached,
     /// A secret that stopped, found somewhere, ends the key that goes on.
     LeakOfTheEnded,
+    /// A gateway may be ahead of the shared count of limits by as much as it likes.
+    SliceUnbounded,
+    /// How low the shared count of limits stood meanwhile does not bound what is given back.
+    LowestUnheard,
 }
 
 #[cfg(not(feature = "seeded-faults"))]

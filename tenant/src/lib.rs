@@ -8,7 +8,8 @@
 //!   is worth nothing;
 //! - [`Directory`], the snapshot that authenticates, follows the store and outlives its failures;
 //! - [`Inflight`], which counts a key's requests;
-//! - [`Limiter`], which counts requests and tokens by the rules that they meet;
+//! - [`Limiter`], which counts requests and tokens by the rules that they meet, and [`Sharing`], by which several gateways
+//!   count them together in a [`SharedCount`];
 //! - [`Ledger`], which reserves each request against [`Budget`]s, and [`Delivery`], which brings its usage to a store;
 //! - [`Secret`], for what must not be printed.
 //!
@@ -40,6 +41,7 @@ mod rate;
 mod scopes;
 mod secret;
 mod share;
+mod sharing;
 mod store;
 mod time;
 
@@ -70,13 +72,15 @@ pub use policies::WindowCap;
 pub use presence::Presence;
 pub use purpose::{Mode, Purpose, Reach, Role};
 pub use rate::{
-    Ask, BadChain, Bounds, COUNTERS_MAX, Chain, Clears, Grant, IN_FLIGHT_MAX, Limit, Limiter, Limits,
-    Measure, Meter, NoRoom, OverLimit, Quota, RULES_MAX, Refusal, Reset, Retry, Rule, SWEEP_EVERY, Scope,
-    Standing, TRACKED_TENANTS_MAX, WHEN_COUNTS_RUN_OUT, WHEN_ONE_ENDS,
+    ANSWER_WAIT_MAX, Ahead, Answer, Ask, BadChain, Bounds, COUNTERS_MAX, Chain, Clears, Grant, IN_FLIGHT_MAX,
+    Limit, Limiter, Limits, Measure, Meter, NoRoom, OverLimit, Quota, RULES_MAX, Rate, Refusal, Report,
+    Reset, Retry, Rule, SLICES, SWEEP_EVERY, Scope, Stand, Standing, TRACKED_TENANTS_MAX, WHEN_COUNTS_ANSWER,
+    WHEN_COUNTS_RUN_OUT, WHEN_ONE_ENDS,
 };
 pub use scopes::{Allowed, AtMost, EndpointScope, SCOPE_ENTRIES_MAX, Scopes, TooManyEntries};
 pub use secret::Secret;
 pub use share::{BadShare, MemoryCap, MemoryShare, TenantShare, WEIGHT_MAX};
+pub use sharing::{BadSharedUrl, CountAway, ROUND_MAX, RedisCount, SharedCount, Sharing};
 pub use store::{
     ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Action, Actor, BUDGET_MAX,
     BUDGETS_MAX, BUDGETS_PER_TENANT, BUSY_MAX, Before, Belonging, BudgetEntry, EVENT_BYTES_MAX, EVENTS_KEPT,

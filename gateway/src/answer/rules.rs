@@ -66,7 +66,7 @@ pub(super) fn limit_status(refusal: &Refusal) -> u16 {
             Quota::PromptTokens | Quota::OutputTokens => 400,
             Quota::RequestsPerMinute | Quota::TokensPerMinute | Quota::AtOnce => 429,
         },
-        Refusal::NoRoom(NoRoom::Tenants { .. }) => 503,
+        Refusal::NoRoom(NoRoom::Tenants { .. }) | Refusal::Ahead(_) => 503,
         Refusal::NoRoom(NoRoom::Counters { .. } | NoRoom::InFlight { .. }) => 429,
     }
 }
@@ -79,6 +79,7 @@ pub(super) fn limit_code(refusal: &Refusal) -> &'static str {
             Quota::RequestsPerMinute | Quota::TokensPerMinute | Quota::AtOnce => "rate_limit_exceeded",
         },
         Refusal::NoRoom(_) => "rate_limit_exceeded",
+        Refusal::Ahead(_) => "limits_unavailable",
     }
 }
 
@@ -87,6 +88,7 @@ pub(super) fn limit_reason(refusal: &Refusal) -> &'static str {
     let over = match refusal {
         Refusal::Over(over) => over,
         Refusal::NoRoom(_) => return "gateway.counters",
+        Refusal::Ahead(_) => return "gateway.shared_limits",
     };
     match (over.scope.level, over.quota) {
         (Level::Key(_), Quota::RequestsPerMinute) => "key.requests_per_minute",
@@ -109,7 +111,10 @@ pub(super) fn limit_reason(refusal: &Refusal) -> &'static str {
 
 /// As `OpenAI` begins it, and then the limit's own words: which, of whom, asked, left, and when it clears.
 pub(super) fn limit_message(refusal: &Refusal) -> String {
-    format!("Rate limit reached: {refusal}.")
+    match refusal {
+        Refusal::Over(_) | Refusal::NoRoom(_) => format!("Rate limit reached: {refusal}."),
+        Refusal::Ahead(ahead) => format!("Limits cannot be counted now: {ahead}. Try again in a moment."),
+    }
 }
 
 impl Forbidden {

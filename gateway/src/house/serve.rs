@@ -5,7 +5,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use ring::rand::SecureRandom;
-use tenant::{Budget, Claim, Grant, MonoNanos, Presence, Principal, Reservation, TenantId, UnixMillis};
+use tenant::{
+    Budget, Claim, Grant, MonoNanos, Presence, Principal, Refusal, Reservation, TenantId, UnixMillis,
+};
 use tokio::time::timeout;
 
 use super::House;
@@ -43,7 +45,7 @@ impl House {
         };
         match self.admit(endpoint, body, &principal).await {
             Ok((engine, window, prepared, seed)) => {
-                let grant = match self.grant(&principal, &prepared) {
+                let grant = match self.grant(&principal, &prepared).await {
                     Ok(grant) => grant,
                     Err(denied) => return Err((denied, Some(ledger))),
                 };
@@ -92,11 +94,18 @@ impl House {
         Ok((engine, window, prepared.within(principal.scopes())?, u64::from_le_bytes(seed)))
     }
 
-    /// Takes what the request may cost from the limits that it meets.
-    fn grant(&self, principal: &Principal, prepared: &Prepared) -> Result<Grant, Denied> {
+    /// Takes what the request may cost from the limits that it meets. Waits only where the gateway is as far ahead of other
+    /// gateways as it may be.
+    async fn grant(&self, principal: &Principal, prepared: &Prepared) -> Result<Grant, Denied> {
         let chain = self.directory.chain(principal, &self.model_name).map_err(|_| Denied::Internal)?;
-        let now = MonoNanos::between(self.clock, Instant::now());
-        self.limiter.admit(&chain, prepared.ask(), now).map_err(Denied::Limit)
+        let now = || MonoNanos::between(self.clock, Instant::now());
+        let granted = self.limiter.admit_together(&chain, prepared.ask(), now).await;
+        granted.map_err(|refusal| {
+            if let Refusal::Ahead(_) = refusal {
+                Meter::add(&self.meter.limits_unavailable);
+            }
+            Denied::Limit(refusal)
+        })
     }
 
     /// Reserves what the request may cost in the budgets that bind it.

@@ -31,6 +31,7 @@ async fn alarms_that_wait_when_the_gateway_ends_are_on_disk_when_it_has_ended() 
         directory: Arc::new(Directory::open(&store).await.unwrap()),
         model: Arc::new(ModelText::load(model.as_ref()).unwrap()),
         audit: Arc::new(audit),
+        counting: Counting::Alone,
     };
     let gateway = Gateway::bind(config, parts).await.unwrap();
     for number in 0..MANY {

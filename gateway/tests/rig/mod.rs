@@ -101,7 +101,14 @@ impl Rig {
         let follower = directory.follow(store.clone(), every, tenant::Keep::Nowhere);
         let gateway = Gateway::bind(
             config,
-            Parts { directory, model, audit: Arc::new(audit), ledger, store: store.clone() },
+            Parts {
+                directory,
+                model,
+                audit: Arc::new(audit),
+                ledger,
+                store: store.clone(),
+                counting: gateway::Counting::Alone,
+            },
         )
         .await
         .unwrap();

@@ -47,6 +47,7 @@ fn the_shipped_policy_is_the_documented_one() {
         assert_eq!(policy.number(field), number, "{}", field.name());
     }
     assert_eq!(policy.window_cap(), WindowCap::Inherit);
+    assert_eq!(policy.shared_limits_away(), SharedLimitsAway::Open);
     assert_eq!(policy.head_bytes_max(), 32_768_usize);
     assert_eq!(policy.drain_ms(), Duration::from_secs(20));
     assert_eq!(policy.output_tokens_default(), 1_024_u32);
@@ -55,7 +56,7 @@ fn the_shipped_policy_is_the_documented_one() {
 #[test]
 fn the_shipped_file_names_every_field_and_every_bound() {
     let table = toml_table(SHIPPED).unwrap();
-    assert_eq!(table.len(), Field::ALL.len() + 1);
+    assert_eq!(table.len(), Field::ALL.len() + 2);
     let mut chunk = String::new();
     for line in SHIPPED.lines() {
         chunk.push_str(line);
@@ -232,5 +233,19 @@ proptest! {
             prop_assert!(Field::ALL.into_iter().all(|field| field.bounds().admits(policy.number(field))));
             prop_assert_eq!(Policy::parse(&policy.canonical()).unwrap(), policy);
         }
+    }
+}
+
+#[test]
+fn the_word_for_shared_limits_is_one_of_two() {
+    let closed = Policy::parse("shared_limits_away = \"closed\"").unwrap();
+    assert_eq!(closed.shared_limits_away(), SharedLimitsAway::Closed);
+    assert_eq!(Policy::parse(&closed.canonical()).unwrap(), closed);
+    let changes = Policy::shipped().unwrap().compare(&closed);
+    let said: Vec<_> = changes.iter().map(|c| format!("{}: {} -> {}", c.field, c.old, c.new)).collect();
+    assert_eq!(said, ["shared_limits_away: open -> closed"]);
+    for bad in ["\"ajar\"", "1", "true"] {
+        let said = refusal(&format!("shared_limits_away = {bad}"));
+        assert_eq!(said, "field `shared_limits_away` must be \"open\" or \"closed\"");
     }
 }

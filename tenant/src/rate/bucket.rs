@@ -13,6 +13,7 @@
 
 use core::num::NonZeroU32;
 
+use crate::fault::{Fault, seeded};
 use crate::time::MonoNanos;
 
 /// Units of a token, nanoseconds of a minute.
@@ -51,7 +52,8 @@ pub(super) enum Fit {
     Never,
 }
 
-fn units(tokens: u64) -> u128 {
+/// `tokens` in units.
+pub(super) fn units(tokens: u64) -> u128 {
     u128::from(tokens).saturating_mul(MINUTE)
 }
 
@@ -107,9 +109,9 @@ impl Bucket {
         self.open.push(Open { number, lowest: self.used });
     }
 
-    /// Gives back what is still there of `tokens` of the charge `number`.
-    pub(super) fn give_back(&mut self, tokens: u64, number: u64) {
-        let Ok(place) = self.open.binary_search_by_key(&number, |open| open.number) else { return };
+    /// Gives back what is still there of `tokens` of the charge `number`; returns by how many units less is used.
+    pub(super) fn give_back(&mut self, tokens: u64, number: u64) -> u128 {
+        let Ok(place) = self.open.binary_search_by_key(&number, |open| open.number) else { return 0 };
         let (_, since) = self.open.split_at_mut(place);
         let lowest = since.iter().map(|open| open.lowest).min().unwrap_or(0);
         let given = units(tokens).min(lowest);
@@ -119,7 +121,34 @@ impl Bucket {
         }
         // Now it may stand lower than it ever did since; here the difference ends at zero, and what follows marks
         // that before it adds anything.
+        let before = self.used;
         self.used = self.used.saturating_sub(given);
+        before.saturating_sub(self.used)
+    }
+
+    /// Goes on from what all gateways used together by `now`, in units, and from what this one charged, or gave back, beyond
+    /// that. `lowest` is where the shared count stood at its lowest since the news before: it bounds what is given back of
+    /// charges up to the number `known`, which that count had by then.
+    pub(super) fn rebase(&mut self, news: News, now: MonoNanos) {
+        self.drain(now);
+        self.mark_lowest();
+        let known = self.open.partition_point(|open| open.number <= news.known);
+        if let Some(last) = known.checked_sub(1).and_then(|place| self.open.get_mut(place)) {
+            let lowest = if seeded(Fault::LowestUnheard) { u128::MAX } else { news.lowest };
+            last.lowest = last.lowest.min(lowest);
+        }
+        self.used = news.together.saturating_add(news.charged).saturating_sub(news.given);
+        self.drain(now);
+    }
+
+    /// Units that drain each nanosecond: the limit that it followed last, 0 before the first.
+    pub(super) const fn per_minute(&self) -> u32 {
+        self.per_minute
+    }
+
+    /// What is used, in units.
+    pub(super) const fn used(&self) -> u128 {
+        self.used
     }
 
     /// Ends the charge `number`: nothing of it will be given back.
@@ -153,6 +182,21 @@ impl Bucket {
             last.lowest = last.lowest.min(self.used);
         }
     }
+}
+
+/// What a bucket goes on from, in units.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct News {
+    /// What all used together.
+    pub(super) together: u128,
+    /// What this gateway charged beyond that.
+    pub(super) charged: u128,
+    /// What it gave back beyond that.
+    pub(super) given: u128,
+    /// The least that all used together since the news before.
+    pub(super) lowest: u128,
+    /// The last charge that was counted together at the news before.
+    pub(super) known: u64,
 }
 
 /// How a bucket stood under a limit. Nothing is divided before somebody asks.

@@ -3,9 +3,14 @@
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use super::bucket::{Bucket, Fit, Room};
+use super::bucket::{Bucket, Fit, Room, units};
 use super::refusal::{Clears, Over, Quota};
-use super::rule::{Ask, Limit, Limits};
+use super::report::{Answer, Report};
+use super::rule::{Ask, Limit, Limits, Scope};
+use super::tab::{Tab, Untold, slice};
+use super::telling::Telling;
+use crate::fault::{Fault, seeded};
+use crate::store::TenantId;
 use crate::time::MonoNanos;
 
 /// The counts of one scope. A new one has used nothing.
@@ -15,9 +20,29 @@ pub(super) struct Counter {
     tokens: Bucket,
     /// Requests in flight, whether or not a rule limits them: a limit that is set later counts those too.
     at_once: u32,
+    told: Told,
+}
+
+/// Whom a counter tells.
+#[derive(Debug, Default)]
+enum Told {
+    /// It is alone.
+    #[default]
+    Nobody,
+    /// All gateways count together.
+    Together(Box<Tab>),
 }
 
 impl Counter {
+    /// Has used nothing.
+    pub(super) fn new(telling: Telling) -> Self {
+        let told = match telling {
+            Telling::Nobody => Told::Nobody,
+            Telling::Near | Telling::Away { .. } => Told::Together(Box::default()),
+        };
+        Self { told, ..Self::default() }
+    }
+
     /// Goes on by `limits` from `now` on.
     pub(super) fn follow(&mut self, limits: &Limits, now: MonoNanos) {
         for (bucket, limit) in
@@ -30,11 +55,17 @@ impl Counter {
     }
 
     /// Each limit that `ask` does not keep. `late` nanoseconds have passed since the caller's clock was read.
-    pub(super) fn over(&self, limits: &Limits, ask: Ask, late: u64) -> impl Iterator<Item = Over> + use<> {
+    pub(super) fn over(
+        &self,
+        limits: &Limits,
+        ask: Ask,
+        late: u64,
+        telling: Telling,
+    ) -> impl Iterator<Item = Over> + use<> {
         [
             rate(Quota::RequestsPerMinute, &self.requests, limits.requests_per_minute, 1, late),
             rate(Quota::TokensPerMinute, &self.tokens, limits.tokens_per_minute, ask.worst_tokens(), late),
-            self.crowded(limits.at_once),
+            self.crowded(limits.at_once, telling),
             size(Quota::PromptTokens, limits.prompt_tokens, ask.prompt_tokens),
             size(Quota::OutputTokens, limits.output_tokens, ask.output_tokens_max),
         ]
@@ -42,35 +73,130 @@ impl Counter {
         .flatten()
     }
 
-    fn crowded(&self, limit: Limit) -> Option<Over> {
+    fn crowded(&self, limit: Limit, telling: Telling) -> Option<Over> {
+        let others = match (&self.told, telling) {
+            (Told::Together(tab), Telling::Nobody | Telling::Near | Telling::Away { alone: false }) => {
+                tab.others
+            }
+            (Told::Together(_), Telling::Away { alone: true }) | (Told::Nobody, _) => 0,
+        };
         match limit {
-            Limit::AtMost(limit) if self.at_once >= limit.get() => {
+            Limit::AtMost(limit) if self.at_once.saturating_add(others) >= limit.get() => {
                 Some(Over { quota: Quota::AtOnce, asked: 1, limit, left: 0, clears: Clears::WhenOneEnds })
             }
             Limit::AtMost(_) | Limit::Open => None,
         }
     }
 
-    /// Takes what `ask` needs of each limited rate, and a place in flight.
-    pub(super) fn take(&mut self, limits: &Limits, ask: Ask, number: u64) {
-        if let Limit::AtMost(_) = limits.requests_per_minute {
-            self.requests.take(1);
+    /// What `ask` would take further ahead of the shared count than one slice of a limit; the slice with it.
+    pub(super) fn ahead(&self, limits: &Limits, ask: Ask) -> Option<(Quota, u32)> {
+        let Told::Together(tab) = &self.told else { return None };
+        if seeded(Fault::SliceUnbounded) {
+            return None;
         }
-        if let Limit::AtMost(_) = limits.tokens_per_minute {
-            self.tokens.take_open(ask.worst_tokens(), number);
+        let of = |quota, limit: Limit, admits: &dyn Fn(NonZeroU32) -> bool| match limit {
+            Limit::AtMost(limit) if !admits(limit) => Some((quota, slice(limit))),
+            Limit::AtMost(_) | Limit::Open => None,
+        };
+        of(Quota::RequestsPerMinute, limits.requests_per_minute, &|limit| tab.requests.admits(1, limit))
+            .or_else(|| {
+                let tokens = ask.worst_tokens();
+                of(Quota::TokensPerMinute, limits.tokens_per_minute, &|limit| {
+                    tab.tokens.admits(tokens, limit)
+                })
+            })
+            .or_else(|| of(Quota::AtOnce, limits.at_once, &|limit| tab.admits_place(self.at_once, limit)))
+    }
+
+    /// Takes what `ask` needs of each limited rate, and a place in flight. Returns whether the shared count should hear of it
+    /// at once.
+    pub(super) fn take(&mut self, limits: &Limits, ask: Ask, number: u64, telling: Telling) -> bool {
+        let mut pressing = false;
+        if let Limit::AtMost(limit) = limits.requests_per_minute {
+            self.requests.take(1);
+            pressing |= self
+                .told
+                .charge(|tab| &mut tab.requests, 1, &self.requests, telling)
+                .is_some_and(is_pressing(limit));
+        }
+        if let Limit::AtMost(limit) = limits.tokens_per_minute {
+            let tokens = ask.worst_tokens();
+            self.tokens.take_open(tokens, number);
+            pressing |= self
+                .told
+                .charge(|tab| &mut tab.tokens, tokens, &self.tokens, telling)
+                .is_some_and(is_pressing(limit));
         }
         self.at_once = self.at_once.saturating_add(1);
+        pressing
     }
 
     /// Corrects the tokens charged under `number` by `limits`, from `worst` to `used`.
-    pub(super) fn settle(&mut self, limits: &Limits, number: u64, worst: u64, used: u64, now: MonoNanos) {
+    pub(super) fn settle(
+        &mut self,
+        limits: &Limits,
+        number: u64,
+        (worst, used): (u64, u64),
+        now: MonoNanos,
+        telling: Telling,
+    ) {
         let Limit::AtMost(_) = limits.tokens_per_minute else { return };
         self.tokens.drain(now);
-        match used.checked_sub(worst) {
-            Some(0) => (),
-            Some(more) => self.tokens.take(more),
-            None => self.tokens.give_back(worst.saturating_sub(used), number),
+        if let Some(more) = used.checked_sub(worst) {
+            self.tokens.take(more);
+            self.told.charge(|tab| &mut tab.tokens, more, &self.tokens, telling);
+        } else {
+            let given = self.tokens.give_back(worst.saturating_sub(used), number);
+            if let Told::Together(tab) = &mut self.told {
+                tab.tokens.give_back(given, number <= tab.told);
+            }
         }
+    }
+
+    /// What the shared count is to hear, if no report is under way. `last` is the last number that was given to a charge.
+    pub(super) fn report(&mut self, of: (TenantId, &Scope), sequence: u64, last: u64) -> Option<Report> {
+        let Told::Together(tab) = &mut self.told else { return None };
+        if tab.is_under_way {
+            return None;
+        }
+        (tab.sequence, tab.told, tab.is_under_way) = (sequence, last, true);
+        Some(Report {
+            tenant: of.0,
+            scope: of.1.clone(),
+            sequence,
+            requests: tab.requests.send(&self.requests),
+            tokens: tab.tokens.send(&self.tokens),
+            places: self.at_once,
+        })
+    }
+
+    /// The shared count has what `report` said, and stands as `answer` says.
+    pub(super) fn confirm(&mut self, report: &Report, answer: Answer, now: MonoNanos) {
+        let Some(tab) = self.told.under_way(report) else { return };
+        (tab.places, tab.others) = (report.places, answer.others);
+        tab.requests.confirm(&mut self.requests, answer.requests, tab.known, now);
+        tab.tokens.confirm(&mut self.tokens, answer.tokens, tab.known, now);
+        tab.known = tab.told;
+    }
+
+    /// Nobody answers `report`, and what it said has run out meanwhile.
+    pub(super) fn give_up(&mut self, report: &Report) {
+        let Some(tab) = self.told.under_way(report) else { return };
+        tab.requests.give_up();
+        tab.tokens.give_up();
+    }
+
+    /// Whether there is something to tell the shared count, and no report under way.
+    pub(super) fn has_news(&self) -> bool {
+        match &self.told {
+            Told::Nobody => false,
+            Told::Together(tab) => !tab.is_under_way && !tab.is_told(self.at_once),
+        }
+    }
+
+    /// Whether requests are in flight.
+    pub(super) const fn is_in_flight(&self) -> bool {
+        self.at_once > 0
     }
 
     /// Frees the place in flight of `number`.
@@ -85,9 +211,20 @@ impl Counter {
         self.tokens.drain(now);
     }
 
-    /// Whether it is like a new one.
-    pub(super) const fn is_idle(&self) -> bool {
-        self.at_once == 0 && self.requests.is_full() && self.tokens.is_full()
+    /// Whether it is like a new one. While the shared count is away, what has run out here need not be told any more.
+    pub(super) fn is_idle(&self, telling: Telling) -> bool {
+        let resting = self.at_once == 0 && self.requests.is_full() && self.tokens.is_full();
+        match telling {
+            Telling::Nobody | Telling::Away { .. } => resting,
+            Telling::Near => resting && self.is_told(),
+        }
+    }
+
+    fn is_told(&self) -> bool {
+        match &self.told {
+            Told::Nobody => true,
+            Told::Together(tab) => !tab.is_under_way && tab.is_told(self.at_once),
+        }
     }
 
     /// Charges that are remembered.
@@ -104,6 +241,40 @@ impl Counter {
     /// How its tokens stand.
     pub(super) const fn tokens(&self, limit: NonZeroU32) -> Room {
         self.tokens.room(limit)
+    }
+}
+
+fn is_pressing(limit: NonZeroU32) -> impl FnOnce(&Untold) -> bool {
+    move |untold| untold.is_pressing(limit)
+}
+
+impl Told {
+    /// Notes that `tokens` were charged to `bucket`, in the place that `of` picks.
+    fn charge(
+        &mut self,
+        of: impl FnOnce(&mut Tab) -> &mut Untold,
+        tokens: u64,
+        bucket: &Bucket,
+        telling: Telling,
+    ) -> Option<&Untold> {
+        let Self::Together(tab) = self else { return None };
+        let untold = of(tab);
+        untold.charge(units(tokens));
+        if let Telling::Away { .. } = telling {
+            untold.run_out(bucket.used());
+        }
+        Some(untold)
+    }
+
+    /// Ends the wait for an answer to `report`, if it is that which is waited for.
+    fn under_way(&mut self, report: &Report) -> Option<&mut Tab> {
+        match self {
+            Self::Together(tab) if tab.is_under_way && tab.sequence == report.sequence => {
+                tab.is_under_way = false;
+                Some(tab)
+            }
+            Self::Together(_) | Self::Nobody => None,
+        }
     }
 }
 

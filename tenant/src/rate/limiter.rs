@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use dashmap::DashMap;
 use dashmap::mapref::entry::Entry;
 
-use super::ledger::Ledger;
+use super::ledger::{Ledger, Terms};
 use super::refusal::{NoRoom, Refusal};
 use super::rule::{Ask, Chain};
 use super::standing::Standing;
+use super::telling::Telling;
+use super::together::Together;
 use crate::store::TenantId;
 use crate::time::MonoNanos;
 
@@ -52,11 +54,13 @@ impl Default for Bounds {
 /// out is forgotten when a request ends, when the counters have doubled in number since the last look, and by
 /// [`Limiter::sweep`].
 #[derive(Clone, Debug, Default)]
-pub struct Limiter(Arc<Inner>);
+pub struct Limiter(pub(super) Arc<Inner>);
 
 #[derive(Debug, Default)]
-struct Inner {
+pub(super) struct Inner {
     bounds: Bounds,
+    /// What is to be told, where gateways count together.
+    pub(super) together: Together,
     /// Only a grant and a call that runs hold a ledger beside the map, so one that only the map holds is at rest.
     tenants: DashMap<TenantId, Arc<Mutex<Ledger>>>,
     /// Places in the map that are taken or about to be.
@@ -92,22 +96,44 @@ impl Limiter {
         Self(Arc::new(Inner { bounds, ..Inner::default() }))
     }
 
+    /// Counts together with other gateways: whoever takes its [`Report`](super::Report)s and brings the answers makes it so.
+    /// While the shared count is away it goes on by itself if it may go on `alone`, each limit whole.
+    pub fn together(bounds: Bounds, alone: bool) -> Self {
+        Self(Arc::new(Inner { bounds, together: Together::new(alone), ..Inner::default() }))
+    }
+
     /// Starts a request: every rule of `chain` is checked, and what `ask` needs is taken from all of them, in one
     /// step. `now` may come late from another thread; the tenant's time never goes back.
     ///
     /// # Errors
     /// [`Refusal`]; nothing was taken then, anywhere.
     pub fn admit(&self, chain: &Chain, ask: Ask, now: MonoNanos) -> Result<Grant, Refusal> {
+        self.admit_by(self.0.together.telling(), chain, ask, now)
+    }
+
+    /// The same, as if the limiter counted as `telling` says.
+    pub(super) fn admit_by(
+        &self,
+        telling: Telling,
+        chain: &Chain,
+        ask: Ask,
+        now: MonoNanos,
+    ) -> Result<Grant, Refusal> {
         let ledger = self.0.ledger(chain.tenant(), now).map_err(Refusal::NoRoom)?;
-        let admitted = lock(&ledger).admit(chain.rules(), ask, now, self.0.bounds);
+        let terms = Terms { bounds: self.0.bounds, telling };
+        let admitted = self.0.step(chain.tenant(), &ledger, |ledger| {
+            let admitted = ledger.admit(chain.rules(), ask, now, terms);
+            let pressing = admitted.as_ref().is_ok_and(|admitted| admitted.pressing);
+            (admitted, pressing)
+        });
         match admitted {
-            Ok((number, standing)) => Ok(Grant {
+            Ok(admitted) => Ok(Grant {
                 limiter: Arc::clone(&self.0),
                 ledger: Some(ledger),
                 chain: chain.clone(),
-                number,
+                number: admitted.number,
                 worst_tokens: ask.worst_tokens(),
-                standing,
+                standing: admitted.standing,
             }),
             Err(refusal) => {
                 self.0.leave(chain.tenant(), ledger, |_| ());
@@ -147,6 +173,23 @@ impl Limiter {
 }
 
 impl Inner {
+    /// Takes a step in a tenant's ledger, and notes what is to be told of it; whether at once, the step says.
+    fn step<T>(
+        &self,
+        tenant: TenantId,
+        ledger: &Mutex<Ledger>,
+        step: impl FnOnce(&mut Ledger) -> (T, bool),
+    ) -> T {
+        let mut ledger = lock(ledger);
+        let (result, pressing) = step(&mut ledger);
+        let untold = ledger.is_untold();
+        drop(ledger);
+        if untold {
+            self.together.note(tenant, pressing);
+        }
+        result
+    }
+
     fn ledger(&self, tenant: TenantId, now: MonoNanos) -> Result<Arc<Mutex<Ledger>>, NoRoom> {
         if let Some(found) = self.found(tenant) {
             return Ok(found);
@@ -166,8 +209,13 @@ impl Inner {
     }
 
     /// A handle; the map's own lock is let go before anybody waits for the tenant's.
-    fn found(&self, tenant: TenantId) -> Option<Arc<Mutex<Ledger>>> {
+    pub(super) fn found(&self, tenant: TenantId) -> Option<Arc<Mutex<Ledger>>> {
         self.tenants.get(&tenant).map(|ledger| Arc::clone(&ledger))
+    }
+
+    /// All tenants that are counted.
+    pub(super) fn counted(&self) -> Vec<TenantId> {
+        self.tenants.iter().map(|entry| *entry.key()).collect()
     }
 
     /// Takes a place in the map.
@@ -192,17 +240,17 @@ impl Inner {
     }
 
     fn sweep(&self, now: MonoNanos) {
-        let mut gone: usize = 0;
+        let (mut gone, telling): (usize, _) = (0, self.together.telling());
         self.tenants.retain(|_, ledger| {
             let Some(resting) = Arc::get_mut(ledger) else {
                 // In use: its counters are looked through if nobody has to wait for it.
                 if let Ok(mut ledger) = ledger.try_lock() {
-                    ledger.sweep(now);
+                    ledger.sweep(now, telling);
                 }
                 return true;
             };
             let ledger = resting.get_mut().unwrap_or_else(PoisonError::into_inner);
-            ledger.sweep(now);
+            ledger.sweep(now, telling);
             let forget = self.forget(ledger);
             gone = gone.saturating_add(usize::from(forget));
             !forget
@@ -222,12 +270,11 @@ impl Inner {
     }
 
     /// Gives a handle back after a `last` step; forgets the tenant if nothing is left to remember.
-    fn leave(&self, tenant: TenantId, ledger: Arc<Mutex<Ledger>>, last: impl FnOnce(&mut Ledger)) {
-        let empty = {
-            let mut ledger = lock(&ledger);
-            last(&mut ledger);
-            ledger.is_empty()
-        };
+    pub(super) fn leave(&self, tenant: TenantId, ledger: Arc<Mutex<Ledger>>, last: impl FnOnce(&mut Ledger)) {
+        let empty = self.step(tenant, &ledger, |ledger| {
+            last(ledger);
+            (ledger.is_empty(), false)
+        });
         drop(ledger);
         if !empty {
             return;
@@ -254,7 +301,8 @@ impl Grant {
     /// since is not given back a second time. What was used beyond the worst case is charged now.
     pub fn settle(self, used_tokens: u64, now: MonoNanos) {
         if let Some(ledger) = &self.ledger {
-            lock(ledger).settle(self.chain.rules(), self.number, self.worst_tokens, used_tokens, now);
+            let (tokens, telling) = ((self.worst_tokens, used_tokens), self.limiter.together.telling());
+            lock(ledger).settle(self.chain.rules(), self.number, tokens, now, telling);
         }
         // Dropping ends it.
     }
@@ -263,12 +311,13 @@ impl Grant {
 impl Drop for Grant {
     fn drop(&mut self) {
         let Some(ledger) = self.ledger.take() else { return };
-        let end = |ledger: &mut Ledger| ledger.end(self.chain.rules(), self.number);
+        let telling = self.limiter.together.telling();
+        let end = |ledger: &mut Ledger| ledger.end(self.chain.rules(), self.number, telling);
         self.limiter.leave(self.chain.tenant(), ledger, end);
     }
 }
 
 /// A ledger is whole between any two of its steps, so it is good even after a panic elsewhere.
-fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+pub(super) fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }

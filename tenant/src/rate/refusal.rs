@@ -23,6 +23,27 @@ pub enum Refusal {
     /// There is no room to count it; what cannot be counted is not admitted.
     #[error("{0}")]
     NoRoom(NoRoom),
+    /// The shared count does not know yet of what this gateway admitted, and that is as much as it may be ahead.
+    #[error("{0}")]
+    Ahead(Box<Ahead>),
+}
+
+/// When to come again where the shared count does not answer.
+pub const WHEN_COUNTS_ANSWER: Duration = Duration::from_secs(1);
+
+/// What a gateway may not count by itself.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "{} of {scope}: this gateway may be {slice} ahead of what all gateways count together, that is used up, and the shared count does not answer",
+    quota.name()
+)]
+pub struct Ahead {
+    /// What is limited.
+    pub quota: Quota,
+    /// For whom, and for which models.
+    pub scope: Scope,
+    /// How much of the limit a gateway may be ahead.
+    pub slice: u32,
 }
 
 impl Refusal {
@@ -30,6 +51,7 @@ impl Refusal {
     pub fn retry(&self) -> Retry {
         match self {
             Self::Over(over) => over.clears.retry(),
+            Self::Ahead(_) => Clears::In(WHEN_COUNTS_ANSWER).retry(),
             Self::NoRoom(NoRoom::InFlight { .. }) => Clears::WhenOneEnds.retry(),
             Self::NoRoom(NoRoom::Counters { .. } | NoRoom::Tenants { .. }) => {
                 Clears::In(WHEN_COUNTS_RUN_OUT).retry()

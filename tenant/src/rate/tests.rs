@@ -2,9 +2,12 @@
 
 mod bounds;
 mod buckets;
+pub(crate) mod count;
+mod giving;
 mod history;
 mod reference;
 mod threads;
+mod together;
 
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -59,7 +62,7 @@ fn at(nanos: u64) -> MonoNanos {
 fn over(refused: Result<Grant, Refusal>) -> OverLimit {
     match refused.expect_err("admitted") {
         Refusal::Over(over) => *over,
-        Refusal::NoRoom(bound) => panic!("{bound}"),
+        refusal @ (Refusal::NoRoom(_) | Refusal::Ahead(_)) => panic!("{refusal}"),
     }
 }
 

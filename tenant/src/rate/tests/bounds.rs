@@ -14,7 +14,7 @@ fn small() -> Limiter {
 fn no_room(refused: Result<Grant, Refusal>) -> NoRoom {
     match refused.expect_err("admitted") {
         Refusal::NoRoom(bound) => bound,
-        Refusal::Over(over) => panic!("{over}"),
+        refusal @ (Refusal::Over(_) | Refusal::Ahead(_)) => panic!("{refusal}"),
     }
 }
 

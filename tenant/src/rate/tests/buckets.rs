@@ -6,6 +6,7 @@ use super::super::bucket::{Bucket, Fit};
 use super::super::counter::Counter;
 use super::history::History;
 use super::*;
+use crate::rate::telling::Telling;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -174,13 +175,13 @@ fn a_request_that_ended_needs_no_memory() {
     let mut counter = Counter::default();
     counter.follow(&limits, at(0));
     for number in 1..=3 {
-        counter.take(&limits, ask(5, 5), number);
+        counter.take(&limits, ask(5, 5), number, Telling::Nobody);
     }
     counter.end(2);
     assert_eq!(counter.open_charges(), 2);
-    counter.settle(&limits, 1, 10, 3, at(0));
+    counter.settle(&limits, 1, (10, 3), at(0), Telling::Nobody);
     counter.end(1);
     counter.end(3);
     assert_eq!(counter.open_charges(), 0);
-    assert!(!counter.is_idle(), "what it used is remembered");
+    assert!(!counter.is_idle(Telling::Nobody), "what it used is remembered");
 }
