@@ -8,11 +8,9 @@ mod redis;
 
 use core::future::Future;
 use core::time::Duration;
-use std::time::Instant;
-
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
 pub use self::redis::{BadSharedUrl, RedisCount};
 use crate::rate::{Answer, Limiter, Report};
@@ -28,6 +26,8 @@ const REFRESH_EVERY: Duration = Duration::from_secs(1);
 const ROUND_TIME_MAX: Duration = Duration::from_secs(1);
 /// Between two tries while nobody answers.
 const RETRY_EVERY: Duration = Duration::from_millis(250);
+/// How old a round may be before what has run out of it is left out.
+const AMEND_AFTER: Duration = Duration::from_secs(2);
 /// After this nobody needs to be told of a charge: a minute's worth has run out.
 const RUN_OUT: Duration = Duration::from_secs(60);
 /// How long the last round may take, at the end.
@@ -53,11 +53,14 @@ pub struct Sharing {
 
 impl Sharing {
     /// Tells `count` what `limiter` counts, which reckons time from `clock` on.
-    pub fn begin(limiter: Limiter, count: impl SharedCount, clock: Instant) -> Self {
+    pub fn begin(limiter: Limiter, count: impl SharedCount, clock: std::time::Instant) -> Self {
         let (end, ended) = oneshot::channel();
+        // However it ends: whoever would wait for it goes by what is done without it.
+        let alone = LeftAlone(limiter.clone());
         let task = tokio::spawn(async move {
-            let mut teller =
-                Teller { limiter, count, clock, held: Vec::new(), held_since: clock, is_away: false };
+            let _alone = alone;
+            let held_since = Instant::now();
+            let mut teller = Teller { limiter, count, clock, held: Vec::new(), held_since, is_away: false };
             teller.run(ended).await;
         });
         Self { task, end: Some(end) }
@@ -76,10 +79,19 @@ impl Drop for Sharing {
     }
 }
 
+/// Says at its end that nobody tells any more.
+struct LeftAlone(Limiter);
+
+impl Drop for LeftAlone {
+    fn drop(&mut self) {
+        self.0.is_left_alone();
+    }
+}
+
 struct Teller<C> {
     limiter: Limiter,
     count: C,
-    clock: Instant,
+    clock: std::time::Instant,
     /// A round that was not answered; it is told again as it is, for a part of it may have been counted.
     held: Vec<Report>,
     held_since: Instant,
@@ -92,35 +104,45 @@ impl<C: SharedCount> Teller<C> {
         let mut refresh = interval(REFRESH_EVERY);
         refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let is_held = !self.held.is_empty();
+            let due = async { if is_held { sleep(RETRY_EVERY).await } else { limiter.news(COLLECT).await } };
             tokio::select! {
                 // Sent or dropped, it says the same.
                 _told = &mut ended => break,
                 _tick = refresh.tick() => limiter.refresh(),
-                () = limiter.news(COLLECT) => (),
+                () = due => (),
             }
             // Also after a tick: it may have cut a wait short that had heard of news already.
-            self.tell_all().await;
+            self.tell().await;
         }
-        self.tell_all().await;
+        self.tell().await;
     }
 
-    /// Tells until nothing is left. What comes meanwhile is told too; a round that fails is tried again.
-    async fn tell_all(&mut self) {
+    /// Tells what there is now, or once more what was not answered.
+    async fn tell(&mut self) {
         loop {
             if self.held.is_empty() {
                 self.held = self.limiter.reports(ROUND_MAX);
                 self.held_since = Instant::now();
             }
-            if self.held.is_empty() {
+            let count = self.held.len();
+            if count > 0 {
+                self.round().await;
+            }
+            // What came meanwhile is for the next time, unless there was more from the start.
+            if count < ROUND_MAX || !self.held.is_empty() {
                 return;
             }
-            self.round().await;
         }
     }
 
     async fn round(&mut self) {
+        if self.held_since.elapsed() > AMEND_AFTER {
+            let now = MonoNanos::between(self.clock, std::time::Instant::now());
+            self.limiter.amend(&mut self.held, now);
+        }
         let told = timeout(ROUND_TIME_MAX, self.count.tell(&self.held)).await;
-        let now = MonoNanos::between(self.clock, Instant::now());
+        let now = MonoNanos::between(self.clock, std::time::Instant::now());
         match told.unwrap_or_else(|_| Err(CountAway("it took more than a second".into()))) {
             Ok(answers) => {
                 if core::mem::take(&mut self.is_away) {
@@ -138,7 +160,6 @@ impl<C: SharedCount> Teller<C> {
                         self.limiter.give_up(&report, now);
                     }
                 }
-                sleep(RETRY_EVERY).await;
             }
         }
     }

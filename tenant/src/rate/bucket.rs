@@ -127,18 +127,29 @@ impl Bucket {
     }
 
     /// Goes on from what all gateways used together by `now`, in units, and from what this one charged, or gave back, beyond
-    /// that. `lowest` is where the shared count stood at its lowest since the news before: it bounds what is given back of
-    /// charges up to the number `known`, which that count had by then.
+    /// that. Where the shared count stood at its lowest bounds what is given back of charges that it had by then.
     pub(super) fn rebase(&mut self, news: News, now: MonoNanos) {
         self.drain(now);
         self.mark_lowest();
-        let known = self.open.partition_point(|open| open.number <= news.known);
-        if let Some(last) = known.checked_sub(1).and_then(|place| self.open.get_mut(place)) {
-            let lowest = if seeded(Fault::LowestUnheard) { u128::MAX } else { news.lowest };
-            last.lowest = last.lowest.min(lowest);
+        if !seeded(Fault::LowestUnheard) {
+            self.stood_at(news.lowest, news.known);
+            self.stood_at(news.since, news.told);
         }
         self.used = news.together.saturating_add(news.charged).saturating_sub(news.given);
         self.drain(now);
+    }
+
+    /// All used together `lowest` once, after the charge `number` was counted there.
+    fn stood_at(&mut self, lowest: u128, number: u64) {
+        let before = self.open.partition_point(|open| open.number <= number);
+        if let Some(last) = before.checked_sub(1).and_then(|place| self.open.get_mut(place)) {
+            last.lowest = last.lowest.min(lowest);
+        }
+    }
+
+    /// Nothing of what is charged now will be given back: nobody knows how low all stood meanwhile.
+    pub(super) fn give_nothing_back(&mut self) {
+        self.open.clear();
     }
 
     /// Units that drain each nanosecond: the limit that it followed last, 0 before the first.
@@ -193,10 +204,14 @@ pub(super) struct News {
     pub(super) charged: u128,
     /// What it gave back beyond that.
     pub(super) given: u128,
-    /// The least that all used together since the news before.
+    /// The least that all used together since the news before, up to the report that brought this.
     pub(super) lowest: u128,
     /// The last charge that was counted together at the news before.
     pub(super) known: u64,
+    /// The least that all used together since that report.
+    pub(super) since: u128,
+    /// The last charge that it told.
+    pub(super) told: u64,
 }
 
 /// How a bucket stood under a limit. Nothing is divided before somebody asks.

@@ -7,7 +7,7 @@ use super::bucket::{Bucket, Fit, Room, units};
 use super::refusal::{Clears, Over, Quota};
 use super::report::{Answer, Report};
 use super::rule::{Ask, Limit, Limits, Scope};
-use super::tab::{Tab, Untold, slice};
+use super::tab::{Tab, Untold};
 use super::telling::Telling;
 use crate::fault::{Fault, seeded};
 use crate::store::TenantId;
@@ -38,7 +38,7 @@ impl Counter {
     pub(super) fn new(telling: Telling) -> Self {
         let told = match telling {
             Telling::Nobody => Told::Nobody,
-            Telling::Near | Telling::Away { .. } => Told::Together(Box::default()),
+            Telling::Near | Telling::Late | Telling::Away { .. } => Told::Together(Box::default()),
         };
         Self { told, ..Self::default() }
     }
@@ -75,10 +75,11 @@ impl Counter {
 
     fn crowded(&self, limit: Limit, telling: Telling) -> Option<Over> {
         let others = match (&self.told, telling) {
-            (Told::Together(tab), Telling::Nobody | Telling::Near | Telling::Away { alone: false }) => {
-                tab.others
-            }
             (Told::Together(_), Telling::Away { alone: true }) | (Told::Nobody, _) => 0,
+            (
+                Told::Together(tab),
+                Telling::Nobody | Telling::Near | Telling::Late | Telling::Away { alone: false },
+            ) => tab.others,
         };
         match limit {
             Limit::AtMost(limit) if self.at_once.saturating_add(others) >= limit.get() => {
@@ -89,23 +90,11 @@ impl Counter {
     }
 
     /// What `ask` would take further ahead of the shared count than one slice of a limit; the slice with it.
-    pub(super) fn ahead(&self, limits: &Limits, ask: Ask) -> Option<(Quota, u32)> {
-        let Told::Together(tab) = &self.told else { return None };
-        if seeded(Fault::SliceUnbounded) {
-            return None;
+    pub(super) fn ahead(&mut self, limits: &Limits, ask: Ask) -> Option<(Quota, u32)> {
+        match &mut self.told {
+            Told::Together(tab) if !seeded(Fault::SliceUnbounded) => tab.ahead(limits, ask, self.at_once),
+            Told::Together(_) | Told::Nobody => None,
         }
-        let of = |quota, limit: Limit, admits: &dyn Fn(NonZeroU32) -> bool| match limit {
-            Limit::AtMost(limit) if !admits(limit) => Some((quota, slice(limit))),
-            Limit::AtMost(_) | Limit::Open => None,
-        };
-        of(Quota::RequestsPerMinute, limits.requests_per_minute, &|limit| tab.requests.admits(1, limit))
-            .or_else(|| {
-                let tokens = ask.worst_tokens();
-                of(Quota::TokensPerMinute, limits.tokens_per_minute, &|limit| {
-                    tab.tokens.admits(tokens, limit)
-                })
-            })
-            .or_else(|| of(Quota::AtOnce, limits.at_once, &|limit| tab.admits_place(self.at_once, limit)))
     }
 
     /// Takes what `ask` needs of each limited rate, and a place in flight. Returns whether the shared count should hear of it
@@ -174,9 +163,25 @@ impl Counter {
     pub(super) fn confirm(&mut self, report: &Report, answer: Answer, now: MonoNanos) {
         let Some(tab) = self.told.under_way(report) else { return };
         (tab.places, tab.others) = (report.places, answer.others);
-        tab.requests.confirm(&mut self.requests, answer.requests, tab.known, now);
-        tab.tokens.confirm(&mut self.tokens, answer.tokens, tab.known, now);
+        let numbers = (tab.known, tab.told);
+        tab.requests.confirm(&mut self.requests, answer.requests, numbers, now);
+        tab.tokens.confirm(&mut self.tokens, answer.tokens, numbers, now);
         tab.known = tab.told;
+        tab.large = tab.large.saturating_sub(1);
+    }
+
+    /// Brings `report`, which nobody took for a while, up to now.
+    pub(super) fn amend(&mut self, report: &mut Report, now: MonoNanos) {
+        self.drain(now);
+        if let Told::Together(tab) = &mut self.told {
+            tab.requests.amend(&mut report.requests, &self.requests);
+            tab.tokens.amend(&mut report.tokens, &self.tokens);
+        }
+    }
+
+    /// Whether it is told to anybody.
+    pub(super) const fn is_shared(&self) -> bool {
+        matches!(self.told, Told::Together(_))
     }
 
     /// Nobody answers `report`, and what it said has run out meanwhile.
@@ -184,6 +189,8 @@ impl Counter {
         let Some(tab) = self.told.under_way(report) else { return };
         tab.requests.give_up();
         tab.tokens.give_up();
+        tab.known = tab.told;
+        self.tokens.give_nothing_back();
     }
 
     /// Whether there is something to tell the shared count, and no report under way.
@@ -216,7 +223,7 @@ impl Counter {
         let resting = self.at_once == 0 && self.requests.is_full() && self.tokens.is_full();
         match telling {
             Telling::Nobody | Telling::Away { .. } => resting,
-            Telling::Near => resting && self.is_told(),
+            Telling::Near | Telling::Late => resting && self.is_told(),
         }
     }
 

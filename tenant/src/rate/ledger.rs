@@ -36,6 +36,8 @@ pub(super) struct Ledger {
     sweep_from: MonoNanos,
     /// Counters that have something to tell: some of `counters`, so as many at most.
     untold: HashSet<Scope>,
+    /// Whoever tells knows that there is something.
+    is_noted: bool,
 }
 
 /// What a step goes by.
@@ -100,14 +102,16 @@ impl Ledger {
     }
 
     /// Refuses what would be too far ahead of the shared count, unless the gateway goes on by itself.
-    fn keep_near(&self, rules: &[Rule], ask: Ask, telling: Telling) -> Result<(), Refusal> {
+    fn keep_near(&mut self, rules: &[Rule], ask: Ask, telling: Telling) -> Result<(), Refusal> {
         match telling {
-            Telling::Nobody | Telling::Away { alone: true } => return Ok(()),
+            Telling::Nobody | Telling::Late | Telling::Away { alone: true } => return Ok(()),
             Telling::Near | Telling::Away { alone: false } => (),
         }
         for rule in rules {
-            let ahead = self.counters.get(&rule.scope).and_then(|counter| counter.ahead(&rule.limits, ask));
+            let ahead =
+                self.counters.get_mut(&rule.scope).and_then(|counter| counter.ahead(&rule.limits, ask));
             if let Some((quota, slice)) = ahead {
+                self.untold.insert(rule.scope.clone());
                 return Err(Refusal::Ahead(Box::new(Ahead { quota, scope: rule.scope.clone(), slice })));
             }
         }
@@ -129,6 +133,10 @@ impl Ledger {
         match worst {
             None => Ok(()),
             Some((over, rule)) => {
+                // What others gave back, or ended, is not known here before something is told.
+                if self.counters.get(&rule.scope).is_some_and(Counter::is_shared) {
+                    self.untold.insert(rule.scope.clone());
+                }
                 let told = over.told(rule.scope.clone(), self.standing(rules, self.now));
                 Err(Refusal::Over(Box::new(told)))
             }
@@ -217,6 +225,7 @@ impl Ledger {
         most: usize,
         mut next: impl FnMut() -> u64,
     ) -> Vec<Report> {
+        self.is_noted = false;
         let scopes: Vec<Scope> = self.untold.iter().take(most).cloned().collect();
         let mut reports = Vec::with_capacity(scopes.len());
         for scope in scopes {
@@ -252,9 +261,19 @@ impl Ledger {
         self.untold.extend(running.map(|(scope, _)| scope.clone()));
     }
 
-    /// Whether there is something to tell.
-    pub(super) fn is_untold(&self) -> bool {
-        !self.untold.is_empty()
+    /// Whether there is something to tell that was not noted before; now it is.
+    pub(super) fn is_news(&mut self) -> bool {
+        let is_news = !self.is_noted && !self.untold.is_empty();
+        self.is_noted |= is_news;
+        is_news
+    }
+
+    /// Brings `report`, which nobody took for a while, up to `now`.
+    pub(super) fn amend(&mut self, report: &mut Report, now: MonoNanos) {
+        self.now = self.now.max(now);
+        if let Some(counter) = self.counters.get_mut(&report.scope) {
+            counter.amend(report, self.now);
+        }
     }
 
     /// Forgets counters that are like new ones.

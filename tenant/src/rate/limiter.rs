@@ -182,10 +182,13 @@ impl Inner {
     ) -> T {
         let mut ledger = lock(ledger);
         let (result, pressing) = step(&mut ledger);
-        let untold = ledger.is_untold();
+        let is_news = ledger.is_news();
         drop(ledger);
-        if untold {
-            self.together.note(tenant, pressing);
+        if is_news {
+            self.together.note(tenant);
+        }
+        if pressing {
+            self.together.press();
         }
         result
     }

@@ -34,7 +34,7 @@ pub const WHEN_COUNTS_ANSWER: Duration = Duration::from_secs(1);
 /// What a gateway may not count by itself.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "{} of {scope}: this gateway may be {slice} ahead of what all gateways count together, that is used up, and the shared count does not answer",
+    "{} of {scope}: this gateway may be {slice} ahead of what all gateways count together, that is used up, and the shared count has not answered in time",
     quota.name()
 )]
 pub struct Ahead {

@@ -50,6 +50,8 @@ pub struct Answer {
 pub struct Stand {
     /// What is used.
     pub level: u64,
-    /// The least that was used since the last report of the same gateway, up to this one.
+    /// The least that was used since the report of the same gateway before this one, up to this one.
     pub lowest: u64,
+    /// The least that was used since this report was counted: what is used, unless it comes once more.
+    pub since: u64,
 }

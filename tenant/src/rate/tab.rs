@@ -11,7 +11,9 @@
 use core::num::NonZeroU32;
 
 use super::bucket::{Bucket, News, units};
+use super::refusal::Quota;
 use super::report::{Rate, Stand};
+use super::rule::{Ask, Limit, Limits};
 use crate::time::MonoNanos;
 
 /// A slice is this part of a limit, and at least 1.
@@ -21,11 +23,15 @@ pub const SLICES: u32 = 20;
 /// minute are `n` units each millisecond, and below 2^53 what any limit comes to.
 const COARSE: u128 = 1_000_000;
 
+/// Answers during which a request that is larger than a slice has its turn: the next, when nothing is untold any more, and one
+/// for it to come.
+const LARGE_TURNS: u8 = 2;
+
 /// The most that one report says of a rate: what a Redis script counts without rounding.
 const TOLD_MAX: u64 = 1 << 52;
 
 /// How much a gateway may be ahead of the shared count, in tokens, requests or places.
-pub(super) fn slice(limit: NonZeroU32) -> u32 {
+fn slice(limit: NonZeroU32) -> u32 {
     limit.get().div_euclid(SLICES).max(1)
 }
 
@@ -66,7 +72,7 @@ impl Untold {
     }
 
     /// Whether `asked` more, in tokens, may be charged before the shared count knows of the rest.
-    pub(super) fn admits(&self, asked: u64, limit: NonZeroU32) -> bool {
+    fn admits(&self, asked: u64, limit: NonZeroU32) -> bool {
         let ahead = self.ahead();
         ahead == 0 || ahead.saturating_add(units(asked)) <= units(u64::from(slice(limit)))
     }
@@ -91,14 +97,29 @@ impl Untold {
         Rate { per_minute: bucket.per_minute(), believed: coarse_up(known), charged, given }
     }
 
-    /// The report has arrived, and all stand as `stand` says; `known` is the last charge that had been told before it.
-    pub(super) fn confirm(&mut self, bucket: &mut Bucket, stand: Stand, known: u64, now: MonoNanos) {
+    /// The report has arrived, and all stand as `stand` says; `known` is the last charge that had been told before it, `told`
+    /// the last that it told.
+    pub(super) fn confirm(
+        &mut self,
+        bucket: &mut Bucket,
+        stand: Stand,
+        (known, told): (u64, u64),
+        now: MonoNanos,
+    ) {
         self.sent = Moved::default();
         if bucket.per_minute() > 0 {
             let Moved { charged, given } = self.pending;
-            let (together, lowest) = (fine(stand.level), fine(stand.lowest));
-            bucket.rebase(News { together, charged, given, lowest, known }, now);
+            let (together, lowest, since) = (fine(stand.level), fine(stand.lowest), fine(stand.since));
+            bucket.rebase(News { together, charged, given, lowest, known, since, told }, now);
         }
+    }
+
+    /// Nobody took the report `rate` for a while: what has run out of it meanwhile is not told as if it were new. Where it was
+    /// counted all the same it counts no second time, so what it says now does not matter.
+    pub(super) fn amend(&mut self, rate: &mut Rate, bucket: &Bucket) {
+        let still = bucket.used().saturating_sub(self.pending.charged);
+        rate.charged = rate.charged.min(coarse_up(still));
+        self.sent.charged = fine(rate.charged);
     }
 
     /// The report is given up.
@@ -144,13 +165,37 @@ pub(super) struct Tab {
     pub(super) told: u64,
     /// The last charge that the last report with an answer told.
     pub(super) known: u64,
+    /// Answers to come during which requests within a slice make way for a larger one that waits.
+    pub(super) large: u8,
 }
 
 impl Tab {
-    /// Whether one place more may be taken, with `at_once` taken here.
-    pub(super) fn admits_place(&self, at_once: u32, limit: NonZeroU32) -> bool {
-        let ahead = at_once.saturating_sub(self.places);
-        ahead == 0 || ahead < slice(limit)
+    /// What `ask`, with `at_once` in flight, would take further ahead of the shared count than one slice; the slice with it.
+    pub(super) fn ahead(&mut self, limits: &Limits, ask: Ask, at_once: u32) -> Option<(Quota, u32)> {
+        let over = |quota, limit: Limit, fits: &dyn Fn(NonZeroU32) -> bool| match limit {
+            Limit::AtMost(limit) if !fits(limit) => Some((quota, slice(limit))),
+            Limit::AtMost(_) | Limit::Open => None,
+        };
+        let tokens = ask.worst_tokens();
+        let is_large = |limit: NonZeroU32| tokens > u64::from(slice(limit));
+        let makes_way = self.large > 0;
+        let places = at_once.saturating_sub(self.places);
+        let ahead = over(Quota::RequestsPerMinute, limits.requests_per_minute, &|limit| {
+            self.requests.admits(1, limit)
+        })
+        .or_else(|| {
+            over(Quota::TokensPerMinute, limits.tokens_per_minute, &|limit| {
+                self.tokens.admits(tokens, limit) && (is_large(limit) || !makes_way)
+            })
+        })
+        .or_else(|| over(Quota::AtOnce, limits.at_once, &|limit| places == 0 || places < slice(limit)));
+        if let Limit::AtMost(limit) = limits.tokens_per_minute
+            && is_large(limit)
+        {
+            // It needs nothing to be untold: while smaller ones come it would wait for ever.
+            self.large = if ahead.is_some() { LARGE_TURNS } else { 0 };
+        }
+        ahead
     }
 
     /// Whether the shared count knows everything, once what is under way has arrived.

@@ -8,6 +8,8 @@ pub(super) enum Telling {
     Nobody,
     /// Together with others, and the shared count answers.
     Near,
+    /// Together with others, and the shared count has not answered this request in time: it is let in.
+    Late,
     /// Together with others, and the shared count does not answer.
     Away {
         /// Whether the gateway goes on by itself, each limit whole; if not, it stops at what it may be ahead.

@@ -59,13 +59,21 @@ impl Together {
         Telling::Away { alone: self.alone }
     }
 
+    /// How a request is counted that has waited long enough.
+    fn late(&self) -> Telling {
+        let telling = self.telling();
+        if telling == Telling::Near && self.alone { Telling::Late } else { telling }
+    }
+
     /// Notes that `tenant` has something to tell.
-    pub(super) fn note(&self, tenant: TenantId, pressing: bool) {
+    pub(super) fn note(&self, tenant: TenantId) {
         self.untold().insert(tenant);
         self.news.notify_one();
-        if pressing {
-            self.pressing.notify_one();
-        }
+    }
+
+    /// Has what is noted told at once.
+    pub(super) fn press(&self) {
+        self.pressing.notify_one();
     }
 
     fn untold(&self) -> MutexGuard<'_, HashSet<TenantId>> {
@@ -92,7 +100,7 @@ impl Limiter {
             let answered = together.answered.notified();
             let telling = together.telling();
             match (self.admit_by(telling, chain, ask, now()), telling) {
-                (Err(Refusal::Ahead(_)), Telling::Near) => together.pressing.notify_one(),
+                (Err(Refusal::Ahead(_)), Telling::Near) => together.press(),
                 (admitted, _) => return admitted,
             }
             let began = *began.get_or_insert_with(|| {
@@ -100,7 +108,7 @@ impl Limiter {
                 Instant::now()
             });
             if timeout(ANSWER_WAIT_MAX.saturating_sub(began.elapsed()), answered).await.is_err() {
-                return self.admit_by(together.without(), chain, ask, now());
+                return self.admit_by(together.late(), chain, ask, now());
             }
         }
     }
@@ -125,10 +133,10 @@ impl Limiter {
             let untold = {
                 let mut ledger = lock(&ledger);
                 reports.extend(ledger.reports(tenant, left, &mut next));
-                ledger.is_untold()
+                ledger.is_news()
             };
             if untold {
-                together.note(tenant, false);
+                together.note(tenant);
             }
         }
         reports
@@ -149,6 +157,15 @@ impl Limiter {
         let together = &self.0.together;
         together.is_away.store(true, Ordering::Release);
         together.answered.notify_waiters();
+    }
+
+    /// Brings reports that nobody took for a while up to `now`.
+    pub(crate) fn amend(&self, reports: &mut [Report], now: MonoNanos) {
+        for report in reports {
+            if let Some(ledger) = self.0.found(report.tenant) {
+                lock(&ledger).amend(report, now);
+            }
+        }
     }
 
     /// Gives up a report that nobody took: what it said has run out.

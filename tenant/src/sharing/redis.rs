@@ -34,6 +34,8 @@ pub struct RedisCount {
     gateway: String,
     script: Script,
     connection: Option<MultiplexedConnection>,
+    /// How long what it has in flight counts: [`COUNTED`], and less in a test.
+    pub(super) counted: Duration,
 }
 
 impl fmt::Debug for RedisCount {
@@ -51,10 +53,16 @@ impl RedisCount {
     pub fn new(address: &Secret<String>) -> Result<Self, BadSharedUrl> {
         let client = Client::open(address.expose().as_str()).map_err(|_| BadSharedUrl)?;
         let script = Script::new(include_str!("count.lua"));
-        Ok(Self { client, gateway: Uuid::now_v7().simple().to_string(), script, connection: None })
+        Ok(Self {
+            client,
+            gateway: Uuid::now_v7().simple().to_string(),
+            script,
+            connection: None,
+            counted: COUNTED,
+        })
     }
 
-    async fn connected(&mut self) -> Result<MultiplexedConnection, RedisError> {
+    pub(super) async fn connected(&mut self) -> Result<MultiplexedConnection, RedisError> {
         if let Some(connection) = &self.connection {
             return Ok(connection.clone());
         }
@@ -72,7 +80,7 @@ impl RedisCount {
             let mut one = cmd("EVALSHA");
             one.arg(self.script.get_hash()).arg(1).arg(key(&report.scope)).arg(&self.gateway);
             one.arg(report.sequence).arg(report.places);
-            one.arg(COUNTED.as_millis().to_string()).arg(REMEMBERED.as_millis().to_string());
+            one.arg(self.counted.as_millis().to_string()).arg(REMEMBERED.as_millis().to_string());
             for rate in [report.requests, report.tokens] {
                 one.arg(rate.per_minute).arg(rate.believed).arg(rate.charged).arg(rate.given);
             }
@@ -82,16 +90,16 @@ impl RedisCount {
     }
 }
 
-/// Where a scope is counted. The ids are no secrets; a name of a model has none but printable characters.
-fn key(scope: &Scope) -> String {
+/// Where a scope is counted, in the first format of such a place: one with another format is another place. The ids are no secrets; a name of a model has none but printable characters.
+pub(super) fn key(scope: &Scope) -> String {
     let whom = match scope.level {
         Level::Key(id) => format!("key:{id}"),
         Level::Project(id) => format!("project:{id}"),
         Level::Tenant(id) => format!("tenant:{id}"),
     };
     match &scope.models {
-        Models::All => format!("bulkhead:limits:{whom}:all"),
-        Models::One(model) => format!("bulkhead:limits:{whom}:model:{}", model.as_str()),
+        Models::All => format!("bulkhead:limits:1:{whom}:all"),
+        Models::One(model) => format!("bulkhead:limits:1:{whom}:model:{}", model.as_str()),
     }
 }
 
@@ -113,15 +121,12 @@ impl SharedCount for RedisCount {
     }
 }
 
-/// Level and lowest point of requests, those of tokens, requests in flight elsewhere.
-type Told = ((u64, u64), (u64, u64), u32);
+/// Level and lowest points of requests, those of tokens, requests in flight elsewhere.
+type Told = ((u64, u64, u64), (u64, u64, u64), u32);
 
-fn answer(((requests, few), (tokens, least), others): Told) -> Answer {
-    Answer {
-        requests: Stand { level: requests, lowest: few },
-        tokens: Stand { level: tokens, lowest: least },
-        others,
-    }
+fn answer((requests, tokens, others): Told) -> Answer {
+    let stand = |(level, lowest, since)| Stand { level, lowest, since };
+    Answer { requests: stand(requests), tokens: stand(tokens), others }
 }
 
 /// What went wrong, without the address and what it holds.

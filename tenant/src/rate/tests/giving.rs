@@ -65,6 +65,51 @@ fn control_a_gateway_that_does_not_hear_how_low_it_was_gives_too_much_back() {
     assert_eq!(left, 30);
 }
 
+/// As [`emptied`], but the answer to the report of the charge is lost, and the report comes again when the bucket was empty.
+#[test]
+fn a_report_that_comes_again_tells_how_low_it_was_since() {
+    let (one, other) =
+        (Limiter::together(Bounds::default(), false), Limiter::together(Bounds::default(), false));
+    let mut count = Count::default();
+    let theirs = take(&other, 50, 0);
+    tell(&mut count, 2, &other, 0);
+    let _first = take(&one, 0, 0);
+    assert_eq!(tell(&mut count, 1, &one, 0), 50);
+    let ours = take(&one, 100, 0);
+    one.refresh();
+    let [report] = one.reports(9).try_into().unwrap();
+    count.tell(1, &report, 0);
+    theirs.settle(0, now(0));
+    let _kept = take(&other, 0, 0);
+    assert_eq!(tell(&mut count, 2, &other, 0), 100);
+    let _later = take(&other, 80, 1_000);
+    assert_eq!(tell(&mut count, 2, &other, 1_000), 80);
+    let answer = count.tell(1, &report, 1_000);
+    one.answer([(report, answer)].into_iter(), now(1_000));
+    ours.settle(0, now(1_000));
+    let _kept = take(&one, 0, 1_000);
+    assert_eq!(tell(&mut count, 1, &one, 1_000), 80);
+}
+
+/// A gateway with a long request and the limit of before tells each second, and charges nothing.
+#[test]
+fn a_gateway_that_charges_nothing_sets_no_limit() {
+    let of = |limit| {
+        let limits = Limits { tokens_per_minute: at_most(limit), ..Limits::OPEN };
+        chain(&[rule(Level::Tenant(tenant(1)), Models::All, limits)])
+    };
+    let (old, new) =
+        (Limiter::together(Bounds::default(), false), Limiter::together(Bounds::default(), false));
+    let mut count = Count::default();
+    let _long = old.admit(&of(6_000), ask(0, 0), now(0)).unwrap();
+    tell(&mut count, 1, &old, 0);
+    let _first = new.admit(&of(60), ask(60, 0), now(0)).unwrap();
+    assert_eq!(tell(&mut count, 2, &new, 0), 60);
+    for second in 1..=10 {
+        assert_eq!(tell(&mut count, 1, &old, second * 1_000), 60 - second);
+    }
+}
+
 /// The whole of what was not used, while others keep the bucket full.
 #[test]
 fn what_is_still_there_is_given_back_whoever_keeps_it_there() {
