@@ -34,6 +34,20 @@ pub enum Fault {
     UnpricedFree,
     /// The store adds a batch of usage that it has already.
     BatchAgain,
+    /// The store hands out a part without a look at those of others.
+    PartsUncounted,
+    /// A part is used after it was given back.
+    GivenBackKept,
+    /// The store is told that a part is lower before the journal is.
+    GivenBackEarly,
+    /// What the store answers comes on top of what is held.
+    GrantAdded,
+    /// The store lowers a part by a message that is older than its row.
+    LateBelieved,
+    /// The store gives a part of a new count while one of an older count is held.
+    EpochIgnored,
+    /// A start forgets what is held and was spent of it, and believes the store's row alone.
+    PartForgotten,
 }
 
 #[cfg(not(feature = "seeded-faults"))]

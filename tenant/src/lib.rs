@@ -32,6 +32,7 @@ mod ledger;
 mod level;
 mod limits;
 mod name;
+mod parts;
 mod pepper;
 mod presence;
 mod purpose;
@@ -57,12 +58,13 @@ pub use ledger::{
     JOURNAL_TAIL_BYTES_MAX, Journalled, LEDGER_QUEUE_MAX, Ledger, LedgerError, MarkBeyond, OverBudget,
     PRICE_MAX, PRICED_MODELS_MAX, Payer, Period, Price, PriceTooHigh, Prices, Pricing, REQUEST_BUDGETS_MAX,
     REQUEST_TOKENS_MAX, RESERVATIONS_MAX, Replayed, Reservation, Resets, SUMS_MAX, SettleDefect, Settled,
-    THRESHOLDS_MAX, Taken, Thresholds, TooManyTokens, USAGE_ROWS_MAX, Unfit, Unit, UsageRow, Used, UtcHour,
-    WorstCase,
+    Shortage, THRESHOLDS_MAX, Taken, Thresholds, TooManyTokens, USAGE_ROWS_MAX, Unfit, Unit, UsageRow, Used,
+    UtcHour, WorstCase,
 };
 pub use level::{BadModelName, Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
+pub use parts::{GRANT_WAIT_MAX, Parts, PartsHealth};
 pub use pepper::{Pepper, PepperError};
 pub use policies::WindowCap;
 pub use presence::Presence;
@@ -79,8 +81,9 @@ pub use store::{
     ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Action, Actor, BUDGET_MAX,
     BUDGETS_MAX, BUSY_MAX, Before, BudgetEntry, EVENT_BYTES_MAX, EVENT_CHANGES_KEPT, EVENTS_PAGE_MAX, Event,
     EventId, Expect, KEYS_MAX, KeyRecord, KeySpec, LIMITS_MAX, LIST_PAGE_MAX, LimitsChange,
-    ONCE_NAME_CHARS_MAX, OVERLAP_MAX, Once, PROJECTS_MAX, Project, Revision, Revoked, Rotated, SecretRecord,
-    ShareChange, Store, StoreId, Stored, TENANTS_MAX, Tenant, TenantChange, TenantId, TenantState,
-    USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum, Version,
+    ONCE_NAME_CHARS_MAX, OVERLAP_MAX, Once, PART_GATEWAYS_MAX, PART_RECORDS_MAX, PROJECTS_MAX, PartRecord,
+    Project, Released, Revision, Revoked, Rotated, SecretRecord, ShareChange, Store, StoreId, Stored,
+    TENANTS_MAX, Tenant, TenantChange, TenantId, TenantState, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy,
+    UsageOf, UsageParts, UsageSum, Version,
 };
 pub use time::{MonoNanos, UnixMillis};

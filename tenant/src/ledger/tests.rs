@@ -1,11 +1,11 @@
 mod batches;
-mod before;
 mod bounds;
 mod faults;
 mod folder;
 mod journal;
 mod medium;
 mod oracle;
+mod parts;
 mod roll_over;
 mod threads;
 mod warnings;
@@ -62,6 +62,31 @@ fn poll_now<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
+/// A shortage where all of each budget is held: nothing is left.
+fn final_word(refusal: BudgetRefusal) -> BudgetRefusal {
+    match refusal {
+        BudgetRefusal::Short(short) => {
+            let short = short.into_iter().find(Shortage::nothing_left).expect("all is held");
+            BudgetRefusal::OverBudget(short.over)
+        }
+        other => other,
+    }
+}
+
+/// Gives this gateway all of each hard budget in the windows of `now`, as a store would that no other gateway asks.
+pub(crate) fn give_all(shared: &Shared, claim: &Claim<'_>, now: UnixMillis) {
+    let Claim { payer, model, budgets, .. } = *claim;
+    let (tenant, binds) = (payer.tenant, |budget: &&Budget| budget.binds(&payer, model));
+    for budget in budgets.iter().filter(binds).filter(|budget| budget.kind == BudgetKind::Hard) {
+        let slice = Slice { line: budget.line(), start: window(budget.period, now) };
+        let part = Part { epoch: 1, amount: budget.limit, seen: budget.limit, ..Part::NONE };
+        if shared.held(tenant, &slice).part != part {
+            // Where there is no room for the sum, the reservation says so.
+            shared.share(tenant, &slice, part, 0).unwrap_or_default();
+        }
+    }
+}
+
 /// Books and a writer that a test moves by hand, so that each order of steps can be had.
 struct Bench {
     shared: Arc<Shared>,
@@ -96,8 +121,14 @@ impl Bench {
         self.writer.commit(&mut entries)
     }
 
+    /// Begins, where this gateway holds all of each budget.
     fn begin(&self, claim: &Claim<'_>, now: UnixMillis) -> Result<(Reservation, Journalled), BudgetRefusal> {
-        self.shared.begin(claim, now)
+        self.give_all(claim, now);
+        self.shared.begin(claim, now).map_err(final_word)
+    }
+
+    fn give_all(&self, claim: &Claim<'_>, now: UnixMillis) {
+        give_all(&self.shared, claim, now);
     }
 
     /// Reserves, and makes it durable.
@@ -108,6 +139,13 @@ impl Bench {
         }
         assert!(matches!(poll_now(&mut journalled), Poll::Ready(Ok(()))));
         Ok(reservation)
+    }
+
+    /// Reserves of what is held.
+    fn reserve_held(&mut self, claim: &Claim<'_>, now: UnixMillis) -> Reservation {
+        let (reservation, _) = self.shared.begin(claim, now).unwrap();
+        self.commit(usize::MAX).unwrap();
+        reservation
     }
 
     /// `(spent, reserved)` of a budget.
