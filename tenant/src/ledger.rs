@@ -9,7 +9,7 @@
 //!
 //! # Invariants
 //! - B1: `spent + reserved <= part` for each hard budget, at all times; and what all gateways hold of a budget is
-//!   at most its limit ([`Parts`](crate::Parts)).
+//!   at most its limit ([`BudgetParts`](crate::BudgetParts)).
 //! - B2: a request that a budget binds reaches an engine only when its reservation is on disk.
 //! - B3: a reservation is settled exactly once, in the windows and the hour in which it was made, to no more
 //!   than was reserved.
@@ -62,7 +62,7 @@ pub use error::{BudgetRefusal, LedgerError, MarkBeyond, OverBudget, SettleDefect
 pub use image::{Damage, Damaged};
 pub(crate) use line::Line;
 pub use part::Shortage;
-pub(crate) use part::{Low, Part, Slice};
+pub(crate) use part::{Low, Part, Slice, Spent};
 pub use price::{
     BadPrices, PRICE_MAX, PRICED_MODELS_MAX, Price, PriceTooHigh, Prices, Pricing, REQUEST_TOKENS_MAX,
     TooManyTokens, Used, WorstCase,

@@ -64,7 +64,7 @@ pub use ledger::{
 pub use level::{BadModelName, Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
-pub use parts::{GRANT_WAIT_MAX, Parts, PartsHealth};
+pub use parts::{BudgetParts, BudgetPartsHealth, GRANT_WAIT_MAX};
 pub use pepper::{Pepper, PepperError};
 pub use policies::WindowCap;
 pub use presence::Presence;

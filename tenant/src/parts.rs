@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinHandle;
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::directory::Directory;
@@ -55,15 +55,16 @@ const EXCHANGES_AT_ONCE: usize = 2;
 const SUMS_AT_ONCE: usize = 1;
 
 /// Holds and asks for parts until it is dropped; what it holds then stays this gateway's.
-pub struct Parts {
+pub struct BudgetParts {
     house: Arc<House>,
-    rounds: JoinHandle<()>,
+    rounds: AbortHandle,
     stop: watch::Sender<bool>,
+    ended: watch::Receiver<bool>,
 }
 
 /// How it goes with parts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct PartsHealth {
+pub struct BudgetPartsHealth {
     /// Budgets in a period of which something is known or held.
     pub held: u64,
     /// Requests that wait for a part now.
@@ -122,7 +123,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Parts {
+impl BudgetParts {
     /// Begins to hold parts for `ledger`, as `store` hands them out; `directory` says which budgets there are.
     pub fn begin(ledger: Arc<Ledger>, store: Store, directory: Arc<Directory>) -> Self {
         let house = Arc::new(House {
@@ -136,8 +137,13 @@ impl Parts {
             counts: Counts::default(),
         });
         let (stop, stopped) = watch::channel(false);
-        let rounds = tokio::spawn(rounds::make(Arc::clone(&house), stopped));
-        Self { house, rounds, stop }
+        let (end, ended) = watch::channel(false);
+        let all = Arc::clone(&house);
+        let rounds = tokio::spawn(async move {
+            rounds::make(all, stopped).await;
+            end.send_replace(true);
+        });
+        Self { house, rounds: rounds.abort_handle(), stop, ended }
     }
 
     /// Reserves as [`Ledger::reserve`] does, and asks the store for a larger part where that is needed. `charges` says which budgets
@@ -180,21 +186,26 @@ impl Parts {
         }
     }
 
+    /// What this gateway is called where its parts are listed.
+    pub fn gateway(&self) -> &str {
+        &self.house.gateway
+    }
+
     /// How it goes; a clone of the handle that this returns outlives the parts.
-    pub fn health(&self) -> impl Fn() -> PartsHealth + Clone + Send + Sync + use<> {
+    pub fn health(&self) -> impl Fn() -> BudgetPartsHealth + Clone + Send + Sync + use<> {
         let house = Arc::clone(&self.house);
         move || house.health()
     }
 
     /// Gives back what is not used, and ends.
-    pub async fn finish(mut self) {
+    pub async fn finish(&self) {
         self.stop.send_replace(true);
         // A task that panicked has given back what it could.
-        drop((&mut self.rounds).await);
+        drop(self.ended.clone().wait_for(|ended| *ended).await);
     }
 }
 
-impl Drop for Parts {
+impl Drop for BudgetParts {
     fn drop(&mut self) {
         self.rounds.abort();
     }
@@ -205,10 +216,10 @@ impl House {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn health(&self) -> PartsHealth {
+    fn health(&self) -> BudgetPartsHealth {
         let counts = &self.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        PartsHealth {
+        BudgetPartsHealth {
             held: u64::try_from(self.desk().known()).unwrap_or(u64::MAX),
             waiting: read(&counts.waiting),
             exchanges: read(&counts.exchanges),

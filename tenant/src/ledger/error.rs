@@ -42,7 +42,7 @@ pub enum BudgetRefusal {
     /// It may use more than is left. The tenant's to act on.
     #[error(transparent)]
     OverBudget(#[from] Box<OverBudget>),
-    /// This gateway holds too little of its budgets. [`Parts`](crate::Parts) asks the store for more.
+    /// This gateway holds too little of its budgets. [`BudgetParts`](crate::BudgetParts) asks the store for more.
     #[error("the parts of {} budgets that this gateway holds are too small for this request", .0.len())]
     Short(Vec<Shortage>),
     /// What is left of a budget would do, but other gateways hold it; they give it back when they are asked.

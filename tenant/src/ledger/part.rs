@@ -41,6 +41,15 @@ impl Part {
         Self { epoch: 0, amount: 0, seen: 0, spent_elsewhere: 0, used_elsewhere: 0 };
 }
 
+/// What is spent of a part beside what is counted here.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Spent {
+    /// The store knows of so much more.
+    pub(crate) more: u64,
+    /// What was counted before the count of the store counts in it too.
+    pub(crate) keeps: bool,
+}
+
 /// A line in a window.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Slice {
@@ -112,7 +121,7 @@ impl Shared {
         book.map(|book| ask(&book.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Takes over what the store has answered: this part, and `more` that it knows to be spent. Lost in a crash, the store still has it.
+    /// Takes over what the store has answered: this part, and what it knows to be spent of it. Lost in a crash, the store still has it.
     ///
     /// # Errors
     /// [`BudgetRefusal::SumsFull`], [`BudgetRefusal::TenantsFull`], [`BudgetRefusal::Journal`]; nothing is changed then.
@@ -121,11 +130,14 @@ impl Shared {
         tenant: TenantId,
         slice: &Slice,
         part: Part,
-        more: u64,
+        spent: Spent,
     ) -> Result<(), BudgetRefusal> {
         let book = self.book(tenant)?;
         let mut held = book.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = usize::from(held.held(&slice.line, slice.start).is_none());
+        let sum = held.held(&slice.line, slice.start);
+        let missing = usize::from(sum.is_none());
+        let kept = sum.filter(|_| spent.keeps).map_or(0, |sum| sum.spent);
+        let more = spent.more.saturating_add(kept);
         let place = self.sums.take(missing).ok_or(BudgetRefusal::SumsFull { limit: self.sums.limit() })?;
         let Slice { line, start } = slice.clone();
         let record = Record::Part { tenant, line, start, part, more };

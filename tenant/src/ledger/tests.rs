@@ -82,7 +82,7 @@ pub(crate) fn give_all(shared: &Shared, claim: &Claim<'_>, now: UnixMillis) {
         let part = Part { epoch: 1, amount: budget.limit, seen: budget.limit, ..Part::NONE };
         if shared.held(tenant, &slice).part != part {
             // Where there is no room for the sum, the reservation says so.
-            shared.share(tenant, &slice, part, 0).unwrap_or_default();
+            shared.share(tenant, &slice, part, Spent::default()).unwrap_or_default();
         }
     }
 }

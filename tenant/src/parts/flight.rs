@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::StoreError;
 use crate::fault::{Fault, seeded};
-use crate::ledger::{BudgetRefusal, Journalled, LedgerError, Part, Shared, Slice};
+use crate::ledger::{BudgetRefusal, Journalled, LedgerError, Part, Shared, Slice, Spent};
 use crate::parts::desk::{Outcome, Standing};
 use crate::parts::{EXCHANGE_MAX, House};
 use crate::store::parts::{Base, Grow, PartAnswer, PartAsk, PartTold};
@@ -79,6 +79,11 @@ impl Wish {
     fn lowers(self, part: Part) -> bool {
         let is_given_back = matches!(self.act, Act::GiveBack | Act::LetGo);
         part.epoch != 0 && (is_given_back || self.limit.is_some_and(|limit| limit < part.seen))
+    }
+
+    /// A soft budget does not wait for its first answer: what was spent by then is hardly in what the store has.
+    const fn keeps_spent(self) -> bool {
+        self.limit.is_none()
     }
 
     const fn grow(self) -> Grow {
@@ -254,7 +259,7 @@ pub(crate) fn begin(
 
 pub(crate) fn ask_of(shared: &Shared, tenant: TenantId, slice: &Slice, wish: Wish) -> PartAsk {
     let mut sum = shared.held(tenant, slice);
-    if sum.part.epoch == 0 {
+    if sum.part.epoch == 0 && !wish.keeps_spent() {
         // What was spent of no count of the store's is in its base, and what is reserved is not.
         sum.spent = 0;
     }
@@ -285,7 +290,8 @@ pub(crate) fn take_over(
     let part = Part { epoch, amount, seen, spent_elsewhere, used_elsewhere };
     let more = spent.saturating_sub(ask.spent);
     if part != before || more > 0 {
-        shared.share(tenant, &ask.slice, part, more)?;
+        let spent = Spent { more, keeps: wish.keeps_spent() && before.epoch == 0 };
+        shared.share(tenant, &ask.slice, part, spent)?;
     }
     Ok(amount > ask.held)
 }

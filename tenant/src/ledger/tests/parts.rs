@@ -1,6 +1,7 @@
 //! Parts in the ledger: what is held, over crashes and starts.
 
 use super::*;
+use crate::ledger::record::Record;
 
 fn budget() -> Budget {
     hard(Level::Tenant(payer(1, 1, 0).tenant), Unit::Tokens, Period::Day, 100)
@@ -34,7 +35,7 @@ fn only_what_is_held_can_be_reserved_and_it_lasts_over_a_crash() {
     assert_eq!((lacking.slice.clone(), lacking.left_here, lacking.over.left), (slice(), 0, 100));
     assert!(!lacking.nothing_left(), "nobody said that others have it");
     let told = Part { spent_elsewhere: 20, used_elsewhere: 30, ..part(3, 50) };
-    bench.shared.share(tenant, &slice(), told, 0).unwrap();
+    bench.shared.share(tenant, &slice(), told, Spent::default()).unwrap();
     let (held, ticket) = bench.shared.begin(&claim(&budgets, &name, 40), at(0)).unwrap();
     assert_eq!(held.low().len(), 1, "10 are left, and the next may be as large");
     let lacking = short(bench.shared.begin(&claim(&budgets, &name, 11), at(0)));
@@ -62,7 +63,7 @@ fn only_what_is_held_can_be_reserved_and_it_lasts_over_a_crash() {
 fn what_is_given_back_is_lower_on_disk_before_anybody_is_told() {
     let (tenant, name, budgets) = (payer(1, 1, 0).tenant, model("m"), [budget()]);
     let mut bench = Bench::fresh(Bounds::FULL);
-    bench.shared.share(tenant, &slice(), part(3, 50), 0).unwrap();
+    bench.shared.share(tenant, &slice(), part(3, 50), Spent::default()).unwrap();
     let open = bench.reserve_held(&claim(&budgets, &name, 20), at(0));
     let mut ticket = bench.shared.lower(tenant, &slice()).unwrap().expect("30 are not used");
     assert_eq!(bench.shared.held(tenant, &slice()).part.amount, 20);
@@ -82,7 +83,7 @@ fn what_is_given_back_is_lower_on_disk_before_anybody_is_told() {
 fn a_line_that_is_forgotten_keeps_what_runs_and_is_counted_anew() {
     let (tenant, name, budgets) = (payer(1, 1, 0).tenant, model("m"), [budget()]);
     let mut bench = Bench::fresh(Bounds::FULL);
-    bench.shared.share(tenant, &slice(), part(3, 50), 0).unwrap();
+    bench.shared.share(tenant, &slice(), part(3, 50), Spent::default()).unwrap();
     drop(bench.reserve_held(&claim(&budgets, &name, 20), at(0)).settle(used(20, 0, 0)).unwrap());
     let runs = bench.reserve_held(&claim(&budgets, &name, 10), at(0));
     bench.shared.let_go(tenant, &slice(), 20).unwrap();
@@ -90,7 +91,7 @@ fn a_line_that_is_forgotten_keeps_what_runs_and_is_counted_anew() {
     drop(bench.shared.forget(tenant, &slice()).unwrap());
     let sum = bench.shared.held(tenant, &slice());
     assert_eq!((sum.part, sum.spent, sum.reserved), (Part::NONE, 0, 10));
-    bench.shared.share(tenant, &slice(), part(4, 15), 0).unwrap();
+    bench.shared.share(tenant, &slice(), part(4, 15), Spent::default()).unwrap();
     short(bench.shared.begin(&claim(&budgets, &name, 6), at(0)));
     drop(runs.settle(used(10, 0, 0)).unwrap());
     short(bench.shared.begin(&claim(&budgets, &name, 6), at(0)));
@@ -99,7 +100,7 @@ fn a_line_that_is_forgotten_keeps_what_runs_and_is_counted_anew() {
     let sum = again.shared.held(tenant, &slice());
     assert_eq!((sum.part, sum.spent, sum.reserved), (part(4, 15), 10, 0));
     // The store knows of more that was spent: a folder that was restored, or a start that found nothing.
-    again.shared.share(tenant, &slice(), part(4, 15), 2).unwrap();
+    again.shared.share(tenant, &slice(), part(4, 15), Spent { more: 2, keeps: false }).unwrap();
     assert_eq!(again.shared.held(tenant, &slice()).spent, 12);
     again.shared.let_go(tenant, &slice(), 12).unwrap();
     assert_eq!(again.shared.sums.taken(), 0);
@@ -128,5 +129,15 @@ fn a_journal_without_parts_is_read() {
     assert_eq!(Record::read(&begin), Some(Record::Begin { journal: id, last_id: 0, last_batch: 0 }));
     begin[1] = 3;
     assert_eq!(Record::read(&begin), None);
+    let sum = bench.shared.held(tenant, &slice());
+    let mut stated = Vec::new();
+    Record::Sum { tenant, line: budget().line(), era: 1, sum: Sum { part: part(3, 5), ..sum } }
+        .write(&mut stated);
+    stated[0] = 18;
+    stated.truncate(stated.len() - 40);
+    assert!(matches!(
+        Record::read(&stated),
+        Some(Record::Sum { sum: Sum { part: Part::NONE, spent: 20, .. }, .. })
+    ));
     short(bench.shared.begin(&claim(&budgets, &name, 1), at(0)));
 }
