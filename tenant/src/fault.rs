@@ -44,8 +44,8 @@ pub enum Fault {
     GrantAdded,
     /// The store lowers a part by a message that is older than its row.
     LateBelieved,
-    /// The store gives a part of a new count while one of an older count is held.
-    EpochIgnored,
+    /// The store does not count what is held of a budget from before it was lifted and set again.
+    OldPartsUncounted,
     /// A start forgets what is held and was spent of it, and believes the store's row alone.
     PartForgotten,
 }

@@ -158,8 +158,8 @@ impl Image {
             Record::Tell { tenant, line, start, kind, highest } => {
                 self.book(*tenant)?.tell(line, *start, *kind, *highest);
             }
-            Record::Part { tenant, line, start, part, more } => {
-                self.books.entry(*tenant).or_default().share(line, *start, *part, *more);
+            Record::Part { tenant, line, start, part, spent } => {
+                self.books.entry(*tenant).or_default().share(line, *start, *part, *spent);
             }
             Record::Forget { tenant, line, start } => {
                 self.books.entry(*tenant).or_default().forget(line, *start);

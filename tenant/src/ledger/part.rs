@@ -41,13 +41,13 @@ impl Part {
         Self { epoch: 0, amount: 0, seen: 0, spent_elsewhere: 0, used_elsewhere: 0 };
 }
 
-/// What is spent of a part beside what is counted here.
+/// What is spent of a part, as the store has answered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
-    /// The store knows of so much more.
-    pub(crate) more: u64,
-    /// What was counted before the count of the store counts in it too.
-    pub(crate) keeps: bool,
+    /// As the store has it.
+    pub(crate) told: u64,
+    /// What was counted here when the store was asked: the rest was spent since.
+    pub(crate) counted: u64,
 }
 
 /// A line in a window.
@@ -136,20 +136,30 @@ impl Shared {
         let mut held = book.lock().unwrap_or_else(PoisonError::into_inner);
         let sum = held.held(&slice.line, slice.start);
         let missing = usize::from(sum.is_none());
-        let kept = sum.filter(|_| spent.keeps).map_or(0, |sum| sum.spent);
-        let more = spent.more.saturating_add(kept);
+        let since = sum.map_or(0, |sum| sum.spent).saturating_sub(spent.counted);
+        let spent = spent.told.saturating_add(since);
         let place = self.sums.take(missing).ok_or(BudgetRefusal::SumsFull { limit: self.sums.limit() })?;
         let Slice { line, start } = slice.clone();
-        let record = Record::Part { tenant, line, start, part, more };
+        let record = Record::Part { tenant, line, start, part, spent };
         // Under the book's lock, so that the journal has a tenant's records in the order of its book.
         self.queue.push(Entry::Untold { record }, Urgency::Refusable)?;
         let most = held.sums().saturating_add(missing);
-        held.share(&slice.line, slice.start, part, more);
+        held.share(&slice.line, slice.start, part, spent);
         let forgotten = most.saturating_sub(held.sums());
         drop(held);
         place.keep();
         self.sums.give(forgotten);
         Ok(())
+    }
+
+    /// Resolves when all that has been counted so far is on disk: what the store is told must not be undone by a crash.
+    ///
+    /// # Errors
+    /// [`BudgetRefusal::Journal`].
+    pub(crate) fn sync(&self) -> Result<Journalled, BudgetRefusal> {
+        let (ticket, journalled) = Journalled::new();
+        self.queue.push(Entry::Sync { ticket }, Urgency::Refusable)?;
+        Ok(journalled)
     }
 
     /// Lowers a part to what is used of it. Only when the ticket resolves may the store be told.
@@ -166,10 +176,10 @@ impl Shared {
         let part = Part { amount: sum.used(), ..sum.part };
         let Slice { line, start } = slice.clone();
         let (ticket, journalled) = Journalled::new();
-        let record = Record::Part { tenant, line, start, part, more: 0 };
+        let record = Record::Part { tenant, line, start, part, spent: sum.spent };
         self.queue.push(Entry::Told { record, ticket }, Urgency::Refusable)?;
         if !seeded(Fault::GivenBackKept) {
-            held.share(&slice.line, slice.start, part, 0);
+            held.share(&slice.line, slice.start, part, sum.spent);
         }
         Ok(Some(journalled))
     }

@@ -41,8 +41,8 @@ pub(crate) enum Record {
     Take { number: u64 },
     /// They are stored.
     Confirm { number: u64 },
-    /// The store has given so much of a line in a window, and knows of so much more that was spent.
-    Part { tenant: TenantId, line: Line, start: u64, part: Part, more: u64 },
+    /// So much is held of a line in a window, and so much of that is spent.
+    Part { tenant: TenantId, line: Line, start: u64, part: Part, spent: u64 },
     /// A line is counted no more in a window.
     Forget { tenant: TenantId, line: Line, start: u64 },
     /// A checkpoint begins; the first record of a file.
@@ -72,8 +72,8 @@ impl Record {
             }
             Self::Take { number } => to.u8(5).u64(*number),
             Self::Confirm { number } => to.u8(6).u64(*number),
-            Self::Part { tenant, line, start, part, more } => {
-                to.u8(8).bytes(tenant.bytes()).line(line).u64(*start).part(*part).u64(*more)
+            Self::Part { tenant, line, start, part, spent } => {
+                to.u8(8).bytes(tenant.bytes()).line(line).u64(*start).part(*part).u64(*spent)
             }
             Self::Forget { tenant, line, start } => to.u8(9).bytes(tenant.bytes()).line(line).u64(*start),
             Self::Begin { journal, last_id, last_batch } => {
@@ -125,14 +125,14 @@ impl Record {
                 let (tenant, line, at) = (from.tenant()?, from.line()?, from.time()?);
                 from.u64()?;
                 let start = window(line.period, at);
-                Self::Part { tenant, line, start, part: Part::NONE, more: 0 }
+                Self::Part { tenant, line, start, part: Part::NONE, spent: 0 }
             }
             8 => Self::Part {
                 tenant: from.tenant()?,
                 line: from.line()?,
                 start: from.u64()?,
                 part: from.part()?,
-                more: from.u64()?,
+                spent: from.u64()?,
             },
             9 => Self::Forget { tenant: from.tenant()?, line: from.line()?, start: from.u64()? },
             16 => {
@@ -147,9 +147,9 @@ impl Record {
             },
             kind @ (18 | 22) => {
                 let (tenant, line, era) = (from.tenant()?, from.line()?, from.u32()?);
-                let (start, spent) = (from.u64()?, from.u64()?);
+                let (start, counted) = (from.u64()?, from.u64()?);
                 let told = Told { hard: from.highest()?, soft: from.highest()? };
-                let part = if kind == 18 { Part::NONE } else { from.part()? };
+                let (spent, part) = if kind == 18 { (0, Part::NONE) } else { (counted, from.part()?) };
                 let sum = Sum { start, spent, reserved: 0, holders: 0, told, part };
                 Self::Sum { tenant, line, era, sum }
             }

@@ -37,8 +37,8 @@ pub(crate) enum Act {
     Grow(Grow),
     /// What is not used of it is given back.
     GiveBack,
-    /// Its budget was lifted: it is forgotten, and then the store told.
-    Forget,
+    /// Its budget was lifted: what is held of this count is forgotten, and then the store told.
+    Forget { epoch: u64 },
     /// Its key ended: the store is told how much was spent of it, and then it is forgotten.
     LetGo,
 }
@@ -61,7 +61,7 @@ impl Wish {
         use Act::{Forget, GiveBack, Grow as Grows, LetGo, Tell};
         use Grow::For;
         let act = match (self.act, later.act) {
-            (Forget, _) | (_, Forget) => Forget,
+            (forget @ Forget { .. }, _) | (_, forget @ Forget { .. }) => forget,
             (LetGo, _) | (_, LetGo) => LetGo,
             (Grows(For { one, all }), Grows(For { one: other, all: more })) => {
                 Grows(For { one: one.min(other), all: all.saturating_add(more) })
@@ -81,15 +81,10 @@ impl Wish {
         part.epoch != 0 && (is_given_back || self.limit.is_some_and(|limit| limit < part.seen))
     }
 
-    /// A soft budget does not wait for its first answer: what was spent by then is hardly in what the store has.
-    const fn keeps_spent(self) -> bool {
-        self.limit.is_none()
-    }
-
     const fn grow(self) -> Grow {
         match self.act {
             Act::Grow(grow) => grow,
-            Act::Tell | Act::GiveBack | Act::Forget | Act::LetGo => Grow::Not,
+            Act::Tell | Act::GiveBack | Act::Forget { .. } | Act::LetGo => Grow::Not,
         }
     }
 }
@@ -198,8 +193,11 @@ async fn met(
             Ok((grown, None))
         }
         PartAnswer::Stale => {
-            shared.forget(tenant, &ask.slice)?.await?;
-            Ok((false, Some(ask_of(shared, tenant, &ask.slice, wish))))
+            // Forgotten on disk before the store is told that nothing is held.
+            drop(shared.forget(tenant, &ask.slice)?);
+            let again = ask_of(shared, tenant, &ask.slice, wish);
+            shared.sync()?.await?;
+            Ok((false, Some(again)))
         }
         PartAnswer::BaseUnknown { epoch } => {
             let _turn = house.sums.acquire().await;
@@ -244,13 +242,15 @@ pub(crate) fn begin(
 ) -> Result<(Vec<Journalled>, Vec<PartAsk>), BudgetRefusal> {
     let (mut tickets, mut asks) = (Vec::new(), Vec::new());
     for (slice, wish) in wishes {
-        if wish.act == Act::Forget {
-            tickets.push(shared.forget(tenant, slice)?);
-        } else if wish.lowers(shared.held(tenant, slice).part) {
-            tickets.extend(shared.lower(tenant, slice)?);
+        let part = shared.held(tenant, slice).part;
+        match wish.act {
+            Act::Forget { epoch } if epoch == part.epoch => tickets.push(shared.forget(tenant, slice)?),
+            _ if wish.lowers(part) => tickets.extend(shared.lower(tenant, slice)?),
+            Act::Tell | Act::Grow(_) | Act::GiveBack | Act::Forget { .. } | Act::LetGo => {}
         }
         asks.push(ask_of(shared, tenant, slice, *wish));
     }
+    tickets.push(shared.sync()?);
     if seeded(Fault::GivenBackEarly) {
         tickets.clear();
     }
@@ -258,15 +258,11 @@ pub(crate) fn begin(
 }
 
 pub(crate) fn ask_of(shared: &Shared, tenant: TenantId, slice: &Slice, wish: Wish) -> PartAsk {
-    let mut sum = shared.held(tenant, slice);
-    if sum.part.epoch == 0 && !wish.keeps_spent() {
-        // What was spent of no count of the store's is in its base, and what is reserved is not.
-        sum.spent = 0;
-    }
+    let sum = shared.held(tenant, slice);
     PartAsk {
         slice: slice.clone(),
         epoch: sum.part.epoch,
-        // What is reserved of an older count, which was forgotten, counts though nothing is held for it.
+        // What ran when an older count was forgotten, and what it has spent since, counts though nothing is held for it.
         held: sum.part.amount.max(sum.used()),
         version: None,
         spent: sum.spent,
@@ -288,10 +284,8 @@ pub(crate) fn take_over(
     let amount = if seeded(Fault::GrantAdded) { before.amount.saturating_add(amount) } else { amount };
     let seen = wish.limit.unwrap_or(before.seen);
     let part = Part { epoch, amount, seen, spent_elsewhere, used_elsewhere };
-    let more = spent.saturating_sub(ask.spent);
-    if part != before || more > 0 {
-        let spent = Spent { more, keeps: wish.keeps_spent() && before.epoch == 0 };
-        shared.share(tenant, &ask.slice, part, spent)?;
+    if part != before || spent != ask.spent {
+        shared.share(tenant, &ask.slice, part, Spent { told: spent, counted: ask.spent })?;
     }
     Ok(amount > ask.held)
 }

@@ -86,7 +86,7 @@ pub(crate) struct PartAsk {
     pub(crate) held: u64,
     /// Its row's, if the last answer came.
     pub(crate) version: Option<i64>,
-    /// Of what it holds.
+    /// Of that.
     pub(crate) spent: u64,
     /// The same, with what is reserved.
     pub(crate) used: u64,

@@ -10,17 +10,16 @@ impl Book {
         self.lines.get(line)?.sums.iter().find(|sum| sum.start == start).copied()
     }
 
-    /// Sets what is held of a line in a window, and counts `more` as spent. Where the store counts anew, what was spent before is
-    /// in its base, and what is reserved counts on.
-    pub(crate) fn share(&mut self, line: &Line, start: u64, part: Part, more: u64) {
+    /// Sets what is held of a line in a window, and what is spent of that; what is reserved counts on.
+    pub(crate) fn share(&mut self, line: &Line, start: u64, part: Part, spent: u64) {
         let fresh = Tally { era: self.era, sums: Vec::new() };
         let tally = self.lines.entry(line.clone()).or_insert(fresh);
         let before = tally.sums.len();
         match tally.sums.iter_mut().find(|sum| sum.start == start) {
-            Some(sum) => sum.share(part, more),
+            Some(sum) => sum.share(part, spent),
             None => {
                 let mut sum = Sum { start, ..Sum::default() };
-                sum.share(part, more);
+                sum.share(part, spent);
                 tally.put(sum);
             }
         }
@@ -43,11 +42,10 @@ impl Book {
 }
 
 impl Sum {
-    fn share(&mut self, part: Part, more: u64) {
+    fn share(&mut self, part: Part, spent: u64) {
         if self.part.epoch != part.epoch {
-            (self.spent, self.told) = (0, Told::default());
+            self.told = Told::default();
         }
-        self.spent = self.spent.saturating_add(more);
-        self.part = part;
+        (self.part, self.spent) = (part, spent);
     }
 }

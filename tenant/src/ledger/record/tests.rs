@@ -103,9 +103,9 @@ fn record() -> impl Strategy<Value = Record> {
             }
         ),
         (tenant(), line(), any::<[u64; 7]>()).prop_map(|(tenant, line, numbers)| {
-            let [start, epoch, amount, seen, spent_elsewhere, used_elsewhere, more] = numbers;
+            let [start, epoch, amount, seen, spent_elsewhere, used_elsewhere, all_spent] = numbers;
             let part = Part { epoch, amount, seen, spent_elsewhere, used_elsewhere };
-            Record::Part { tenant, line, start, part, more }
+            Record::Part { tenant, line, start, part, spent: all_spent }
         }),
         (tenant(), line(), any::<u64>()).prop_map(|(tenant, line, start)| Record::Forget {
             tenant,

@@ -100,7 +100,7 @@ fn a_line_that_is_forgotten_keeps_what_runs_and_is_counted_anew() {
     let sum = again.shared.held(tenant, &slice());
     assert_eq!((sum.part, sum.spent, sum.reserved), (part(4, 15), 10, 0));
     // The store knows of more that was spent: a folder that was restored, or a start that found nothing.
-    again.shared.share(tenant, &slice(), part(4, 15), Spent { more: 2, keeps: false }).unwrap();
+    again.shared.share(tenant, &slice(), part(4, 15), Spent { told: 12, counted: 10 }).unwrap();
     assert_eq!(again.shared.held(tenant, &slice()).spent, 12);
     again.shared.let_go(tenant, &slice(), 12).unwrap();
     assert_eq!(again.shared.sums.taken(), 0);
@@ -116,13 +116,13 @@ fn a_journal_without_parts_is_read() {
     let mut bench = Bench::fresh(Bounds::FULL);
     drop(bench.reserve(&claim(&soft, &name, 20), at(0)).unwrap().settle(used(20, 0, 0)).unwrap());
     let mut before = Vec::new();
-    Record::Part { tenant, line, start: 0, part: Part::NONE, more: 0 }.write(&mut before);
+    Record::Part { tenant, line, start: 0, part: Part::NONE, spent: 0 }.write(&mut before);
     // The old form: the kind, and then a moment and what was spent in place of the rest.
     before[0] = 7;
     before.truncate(before.len() - 56);
     before.extend([0; 8]);
     before.extend(60_u64.to_le_bytes());
-    assert!(matches!(Record::read(&before), Some(Record::Part { part: Part::NONE, more: 0, .. })));
+    assert!(matches!(Record::read(&before), Some(Record::Part { part: Part::NONE, spent: 0, .. })));
     let (mut begin, id) = (Vec::new(), Uuid::from_u128(7));
     Record::Begin { journal: id, last_id: 0, last_batch: 0 }.write(&mut begin);
     begin[1] = 1;
@@ -137,7 +137,7 @@ fn a_journal_without_parts_is_read() {
     stated.truncate(stated.len() - 40);
     assert!(matches!(
         Record::read(&stated),
-        Some(Record::Sum { sum: Sum { part: Part::NONE, spent: 20, .. }, .. })
+        Some(Record::Sum { sum: Sum { part: Part::NONE, spent: 0, .. }, .. })
     ));
     short(bench.shared.begin(&claim(&budgets, &name, 1), at(0)));
 }

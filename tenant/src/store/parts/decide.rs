@@ -71,7 +71,7 @@ pub(super) fn decide(
     now: UnixMillis,
 ) -> Option<Decided> {
     let Whole { epoch, limit, base } = whole;
-    if ask.epoch != 0 && ask.epoch != epoch && !seeded(Fault::EpochIgnored) {
+    if ask.epoch != 0 && ask.epoch != epoch {
         return None;
     }
     // A row of an older count was let go with what it was for: nothing of it is held any more.
@@ -84,13 +84,14 @@ pub(super) fn decide(
         Some(row) if counted.filter(is_last).is_none() => row.amount.max(ask.held),
         Some(_) | None => ask.held,
     };
-    let held = held.max(used);
 
     let of_this = |row: &&Row| row.epoch == epoch;
     let sum = |numbers: &mut dyn Iterator<Item = u64>| numbers.fold(base, u64::saturating_add);
     // What was given of an older count may still be spent until it is let go; how much of it is used is in the base, or is not known.
-    let held_elsewhere =
-        if seeded(Fault::PartsUncounted) { base } else { sum(&mut others.iter().map(|row| row.amount)) };
+    let counts = |row: &&Row| {
+        !seeded(Fault::PartsUncounted) && (row.epoch == epoch || !seeded(Fault::OldPartsUncounted))
+    };
+    let held_elsewhere = sum(&mut others.iter().filter(counts).map(|row| row.amount));
     let used_elsewhere = sum(&mut others.iter().filter(of_this).map(|row| row.used));
     let spent_elsewhere = sum(&mut others.iter().filter(of_this).map(|row| row.spent));
 
