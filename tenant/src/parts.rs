@@ -255,8 +255,8 @@ impl House {
     /// Asks for what runs low, for nobody who waits.
     fn refill(self: &Arc<Self>, tenant: TenantId, low: &[Low]) {
         for Low { slice, limit } in low {
-            let is_fresh = self.desk().is_fresh(tenant, slice, *limit);
-            if !is_fresh {
+            let is_refused = self.desk().is_refused(tenant, slice);
+            if !is_refused {
                 self.wish(tenant, slice.clone(), Wish::as_may_be(*limit));
             }
         }

@@ -31,14 +31,11 @@ pub(crate) struct Part {
     pub(crate) seen: u64,
     /// What was spent before there were parts, and of the parts of others.
     pub(crate) spent_elsewhere: u64,
-    /// The same, with what others had reserved.
-    pub(crate) used_elsewhere: u64,
 }
 
 impl Part {
     /// Nothing, of no count.
-    pub(crate) const NONE: Self =
-        Self { epoch: 0, amount: 0, seen: 0, spent_elsewhere: 0, used_elsewhere: 0 };
+    pub(crate) const NONE: Self = Self { epoch: 0, amount: 0, seen: 0, spent_elsewhere: 0 };
 }
 
 /// What is spent of a part, as the store has answered.
@@ -64,7 +61,8 @@ pub struct Shortage {
     pub(crate) slice: Slice,
     /// The budget's limit, as this gateway knows it.
     pub(crate) limit: u64,
-    /// What is left of the whole budget as far as is known, and what was asked.
+    /// What is left of the whole budget as far as is known, and what was asked. What others have reserved counts as left: they may
+    /// not use it.
     pub(crate) over: Box<OverBudget>,
     /// What is left of the part.
     pub(crate) left_here: u64,

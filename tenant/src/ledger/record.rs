@@ -214,8 +214,8 @@ impl Put<'_> {
     }
 
     fn part(&mut self, part: Part) -> &mut Self {
-        let Part { epoch, amount, seen, spent_elsewhere, used_elsewhere } = part;
-        self.u64(epoch).u64(amount).u64(seen).u64(spent_elsewhere).u64(used_elsewhere)
+        let Part { epoch, amount, seen, spent_elsewhere } = part;
+        self.u64(epoch).u64(amount).u64(seen).u64(spent_elsewhere)
     }
 
     fn line(&mut self, line: &Line) -> &mut Self {
@@ -326,7 +326,7 @@ impl Get<'_> {
 
     fn part(&mut self) -> Option<Part> {
         let (epoch, amount, seen) = (self.u64()?, self.u64()?, self.u64()?);
-        Some(Part { epoch, amount, seen, spent_elsewhere: self.u64()?, used_elsewhere: self.u64()? })
+        Some(Part { epoch, amount, seen, spent_elsewhere: self.u64()? })
     }
 
     fn line(&mut self) -> Option<Line> {

@@ -163,7 +163,7 @@ fn fits(book: &Book, budgets: &[Budget], open: &Open) -> Result<Fits, BudgetRefu
         let left_here = usable(budget, &sum).saturating_sub(used);
         match budget.kind {
             BudgetKind::Hard if asked > left_here => {
-                let left = budget.limit.saturating_sub(sum.part.used_elsewhere).saturating_sub(used);
+                let left = budget.limit.saturating_sub(sum.part.spent_elsewhere).saturating_sub(used);
                 let over = OverBudget::new(budget, asked, left, resets(budget.period, open.made));
                 short.push(Shortage { slice, limit: budget.limit, over: Box::new(over), left_here });
                 continue;

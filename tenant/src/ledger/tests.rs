@@ -64,13 +64,9 @@ pub(crate) fn poll_now<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
 
 /// A shortage where all of each budget is held: nothing is left.
 fn final_word(refusal: BudgetRefusal) -> BudgetRefusal {
-    match refusal {
-        BudgetRefusal::Short(short) => {
-            let short = short.into_iter().find(Shortage::nothing_left).expect("all is held");
-            BudgetRefusal::OverBudget(short.over)
-        }
-        other => other,
-    }
+    let BudgetRefusal::Short(short) = refusal else { return refusal };
+    let short = short.into_iter().find(Shortage::nothing_left).expect("all is held");
+    BudgetRefusal::OverBudget(short.over)
 }
 
 /// Gives this gateway all of each hard budget in the windows of `now`, as a store would that no other gateway asks.
@@ -105,7 +101,7 @@ impl Bench {
         Self::open(&Source::Fresh(Uuid::from_u128(name)), Bounds::FULL).unwrap()
     }
 
-    pub(crate) fn open(source: &Source, bounds: Bounds) -> Result<Self, LedgerError> {
+    fn open(source: &Source, bounds: Bounds) -> Result<Self, LedgerError> {
         let medium = Medium::default();
         let (shared, writer, replayed) = assemble(source, medium.clone(), bounds)?;
         Ok(Self { shared, writer, medium, replayed })

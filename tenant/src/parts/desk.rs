@@ -50,6 +50,8 @@ pub(super) struct Known {
     pub(super) answered: Instant,
     /// Under which limit.
     limit: Option<u64>,
+    /// Whether it became larger then.
+    is_grown: bool,
     /// When a request had it made larger.
     granted: Option<Instant>,
     /// How it was when it was looked at last, and since when.
@@ -174,6 +176,12 @@ impl Desk {
             .is_some_and(|known| known.limit == limit && known.answered.elapsed() < ANSWER_FRESH)
     }
 
+    /// Whether the store gave nothing of a budget just now.
+    pub(super) fn is_refused(&self, tenant: TenantId, slice: &Slice) -> bool {
+        let known = self.of(tenant, slice);
+        known.is_some_and(|known| !known.is_grown && known.answered.elapsed() < ANSWER_FRESH)
+    }
+
     /// Whether a request has just had it made larger.
     pub(super) fn is_just_granted(&self, tenant: TenantId, slice: &Slice) -> bool {
         let granted = self.of(tenant, slice).and_then(|known| known.granted);
@@ -190,13 +198,13 @@ impl Desk {
         self.of_mut(tenant, slice)?.version.take()
     }
 
-    /// Notes an answer; `is_grant` where a request waited for it and got it.
+    /// Notes an answer; whether it is larger, and whether a request waited for that.
     pub(super) fn answered(
         &mut self,
         (tenant, slice): (TenantId, &Slice),
         version: i64,
         (told, limit): (Standing, Option<u64>),
-        is_grant: bool,
+        (is_grown, is_grant): (bool, bool),
     ) {
         let (before, now) = (self.of(tenant, slice).copied(), Instant::now());
         if before.is_none() && self.parts >= SUMS_MAX {
@@ -207,7 +215,7 @@ impl Desk {
         let granted = if is_grant { Some(now) } else { before.and_then(|known| known.granted) };
         let seen = before.map_or((told, now), |known| known.seen);
         let version = Some(version);
-        let known = Known { version, told, answered: now, limit, granted, seen };
+        let known = Known { version, told, answered: now, limit, is_grown, granted, seen };
         self.known.entry(tenant).or_default().insert(slice.clone(), known);
     }
 

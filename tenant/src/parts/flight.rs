@@ -214,11 +214,12 @@ async fn met(
 
 fn note(house: &House, tenant: TenantId, (ask, wish): (&PartAsk, Wish), told: &PartTold) {
     let standing = Standing { spent: told.spent, used: ask.used };
-    let is_grant = told.amount > ask.held && matches!(ask.grow, Grow::For { .. });
-    house.counts.grown.fetch_add(u64::from(told.amount > ask.held), Ordering::Relaxed);
+    let is_grown = told.amount > ask.held;
+    let is_grant = is_grown && matches!(ask.grow, Grow::For { .. });
+    house.counts.grown.fetch_add(u64::from(is_grown), Ordering::Relaxed);
     let gave = wish.act == Act::GiveBack;
     house.counts.given_back.fetch_add(u64::from(gave), Ordering::Relaxed);
-    house.desk().answered((tenant, &ask.slice), told.version, (standing, wish.limit), is_grant);
+    house.desk().answered((tenant, &ask.slice), told.version, (standing, wish.limit), (is_grown, is_grant));
 }
 
 /// Lowers and forgets here what is to be, waits until that is on disk, and says what to ask.
@@ -280,10 +281,10 @@ pub(crate) fn take_over(
     told: &PartTold,
 ) -> Result<bool, BudgetRefusal> {
     let before = shared.held(tenant, &ask.slice).part;
-    let PartTold { epoch, amount, spent, spent_elsewhere, used_elsewhere, .. } = *told;
+    let PartTold { epoch, amount, spent, spent_elsewhere, .. } = *told;
     let amount = if seeded(Fault::GrantAdded) { before.amount.saturating_add(amount) } else { amount };
     let seen = wish.limit.unwrap_or(before.seen);
-    let part = Part { epoch, amount, seen, spent_elsewhere, used_elsewhere };
+    let part = Part { epoch, amount, seen, spent_elsewhere };
     if part != before || spent != ask.spent {
         shared.share(tenant, &ask.slice, part, Spent { told: spent, counted: ask.spent })?;
     }

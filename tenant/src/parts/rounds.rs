@@ -66,7 +66,7 @@ async fn look(house: &Arc<House>) {
 }
 
 /// Looks at all parts.
-fn scan(house: &Arc<House>, now: UnixMillis) {
+pub(super) fn scan(house: &Arc<House>, now: UnixMillis) {
     let shared = house.ledger.shared();
     for tenant in shared.tenants() {
         let all = shared.all_held(tenant);

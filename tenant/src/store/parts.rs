@@ -141,8 +141,8 @@ pub(crate) struct PartTold {
     pub(crate) amount: u64,
     /// What is spent of it; more than the gateway said where it has forgotten.
     pub(crate) spent: u64,
+    /// What was used before there were parts, and is spent of those of others.
     pub(crate) spent_elsewhere: u64,
-    pub(crate) used_elsewhere: u64,
 }
 
 impl Store {
@@ -175,7 +175,7 @@ impl Store {
     ) -> Result<Vec<PartAnswer>, StoreError> {
         // In one order, so that two gateways never wait for each other in a ring.
         let mut order: Vec<_> = asks.iter().enumerate().collect();
-        order.sort_by(|(_, one), (_, other)| names(&one.slice).cmp(&names(&other.slice)));
+        order.sort_by_cached_key(|(_, ask)| (names(&ask.slice), ask.slice.start));
         let mut answers = Vec::with_capacity(asks.len());
         let mut changing = sqlx::Connection::begin_with(connection, self.dialect.begin_change()).await?;
         for (place, ask) in order {

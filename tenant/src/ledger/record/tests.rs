@@ -97,14 +97,13 @@ fn record() -> impl Strategy<Value = Record> {
         (tenant(), line(), any::<u32>(), any::<[u64; 2]>(), highest(), highest()).prop_map(
             |(tenant, line, era, [start, spent], hard, soft)| {
                 let told = Told { hard, soft };
-                let part =
-                    Part { epoch: start, amount: spent, seen: 7, spent_elsewhere: 8, used_elsewhere: 9 };
+                let part = Part { epoch: start, amount: spent, seen: 7, spent_elsewhere: 8 };
                 Record::Sum { tenant, line, era, sum: Sum { start, spent, told, part, ..Sum::default() } }
             }
         ),
-        (tenant(), line(), any::<[u64; 7]>()).prop_map(|(tenant, line, numbers)| {
-            let [start, epoch, amount, seen, spent_elsewhere, used_elsewhere, all_spent] = numbers;
-            let part = Part { epoch, amount, seen, spent_elsewhere, used_elsewhere };
+        (tenant(), line(), any::<[u64; 6]>()).prop_map(|(tenant, line, numbers)| {
+            let [start, epoch, amount, seen, spent_elsewhere, all_spent] = numbers;
+            let part = Part { epoch, amount, seen, spent_elsewhere };
             Record::Part { tenant, line, start, part, spent: all_spent }
         }),
         (tenant(), line(), any::<u64>()).prop_map(|(tenant, line, start)| Record::Forget {

@@ -21,10 +21,9 @@ fn part(epoch: u64, amount: u64) -> Part {
 }
 
 fn short(refused: Result<(Reservation, Journalled), BudgetRefusal>) -> Shortage {
-    match refused.err().expect("it is refused") {
-        BudgetRefusal::Short(mut short) if short.len() == 1 => short.remove(0),
-        other => panic!("{other}"),
-    }
+    let Some(BudgetRefusal::Short(mut short)) = refused.err() else { panic!("it is not short of anything") };
+    assert_eq!(short.len(), 1);
+    short.remove(0)
 }
 
 #[test]
@@ -34,12 +33,16 @@ fn only_what_is_held_can_be_reserved_and_it_lasts_over_a_crash() {
     let lacking = short(bench.shared.begin(&claim(&budgets, &name, 1), at(0)));
     assert_eq!((lacking.slice.clone(), lacking.left_here, lacking.over.left), (slice(), 0, 100));
     assert!(!lacking.nothing_left(), "nobody said that others have it");
-    let told = Part { spent_elsewhere: 20, used_elsewhere: 30, ..part(3, 50) };
+    let told = Part { spent_elsewhere: 30, ..part(3, 50) };
     bench.shared.share(tenant, &slice(), told, Spent::default()).unwrap();
     let (held, ticket) = bench.shared.begin(&claim(&budgets, &name, 40), at(0)).unwrap();
     assert_eq!(held.low().len(), 1, "10 are left, and the next may be as large");
     let lacking = short(bench.shared.begin(&claim(&budgets, &name, 11), at(0)));
-    assert_eq!((lacking.left_here, lacking.over.left), (10, 30), "others have used 30 of 100, and we 40");
+    assert_eq!(
+        (lacking.left_here, lacking.over.left),
+        (10, 30),
+        "others have spent 30 of 100, and we use 40"
+    );
     assert!(!lacking.nothing_left());
     assert!(short(bench.shared.begin(&claim(&budgets, &name, 31), at(0))).nothing_left());
     drop((held.settle(used(25, 0, 0)).unwrap(), ticket));
@@ -47,7 +50,7 @@ fn only_what_is_held_can_be_reserved_and_it_lasts_over_a_crash() {
 
     let again = Bench::reopen(bench.medium.synced()).unwrap();
     let sum = again.shared.held(tenant, &slice());
-    assert_eq!((sum.part, sum.spent, sum.total()), (told, 25, 45));
+    assert_eq!((sum.part, sum.spent, sum.total()), (told, 25, 55));
     let lower = [Budget { limit: 60, ..budget() }];
     assert_eq!(
         short(again.shared.begin(&claim(&lower, &name, 1), at(0))).left_here,
@@ -119,7 +122,7 @@ fn a_journal_without_parts_is_read() {
     Record::Part { tenant, line, start: 0, part: Part::NONE, spent: 0 }.write(&mut before);
     // The old form: the kind, and then a moment and what was spent in place of the rest.
     before[0] = 7;
-    before.truncate(before.len() - 56);
+    before.truncate(before.len() - 48);
     before.extend([0; 8]);
     before.extend(60_u64.to_le_bytes());
     assert!(matches!(Record::read(&before), Some(Record::Part { part: Part::NONE, spent: 0, .. })));
@@ -134,7 +137,7 @@ fn a_journal_without_parts_is_read() {
     Record::Sum { tenant, line: budget().line(), era: 1, sum: Sum { part: part(3, 5), ..sum } }
         .write(&mut stated);
     stated[0] = 18;
-    stated.truncate(stated.len() - 40);
+    stated.truncate(stated.len() - 32);
     assert!(matches!(
         Record::read(&stated),
         Some(Record::Sum { sum: Sum { part: Part::NONE, spent: 0, .. }, .. })

@@ -101,8 +101,8 @@ impl<'a> World<'a> {
     ) -> Seen {
         let payer = payer(database).await;
         let budgets = vec![
-            hard(Level::Tenant(payer.tenant), Period::Day, 150 + choose(150) as u64),
-            hard(Level::Key(payer.key), Period::Total, 200 + choose(300) as u64),
+            hard(Level::Tenant(payer.tenant), Period::Day, 60 + choose(100) as u64),
+            hard(Level::Key(payer.key), Period::Total, 80 + choose(150) as u64),
         ];
         for budget in &budgets {
             database.store.set_budget(budget, at(NOON)).await.unwrap();

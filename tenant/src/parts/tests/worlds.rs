@@ -4,6 +4,8 @@ use super::world::{Plan, Seen, Turns, World};
 use super::*;
 use crate::ledger::tests::worlds::choices;
 
+/// Worlds of each kind in the normal run: as many as take seconds.
+const WORLDS: usize = 20;
 const PLAN: Plan = Plan { clients: 64, steps: 1_500, kill_one_in: 200, turns: Turns::None };
 
 pub(super) fn run(
@@ -45,25 +47,27 @@ fn explore(database: impl AsyncFn() -> Database, seeds: std::ops::Range<u64>, tu
         all.len(),
         began.elapsed()
     );
-    for met in [settled, over, short, grown, lost, late, kills, given_back] {
-        assert!(met > 0, "nothing was seen of something");
+    if all.len() >= WORLDS {
+        for met in [settled, over, short, grown, lost, late, kills, given_back] {
+            assert!(met > 0, "nothing was seen of something");
+        }
     }
     assert_eq!(turned > 0, turns != Turns::None);
 }
 
 #[test]
 fn three_gateways_never_overshoot() {
-    explore(fast, 0..20, Turns::None);
+    explore(fast, 0..WORLDS as u64, Turns::None);
 }
 
 #[test]
 fn three_gateways_never_overshoot_while_limits_change() {
-    explore(fast, 0..20, Turns::Limits);
+    explore(fast, 0..WORLDS as u64, Turns::Limits);
 }
 
 #[test]
 fn three_gateways_never_overshoot_while_budgets_are_lifted_and_set() {
-    explore(fast, 0..20, Turns::Lifts);
+    explore(fast, 0..WORLDS as u64, Turns::Lifts);
 }
 
 #[test]

@@ -92,36 +92,51 @@ pub(super) fn decide(
         !seeded(Fault::PartsUncounted) && (row.epoch == epoch || !seeded(Fault::OldPartsUncounted))
     };
     let held_elsewhere = sum(&mut others.iter().filter(counts).map(|row| row.amount));
-    let used_elsewhere = sum(&mut others.iter().filter(of_this).map(|row| row.used));
     let spent_elsewhere = sum(&mut others.iter().filter(of_this).map(|row| row.spent));
 
     let before = mine.and_then(|row| row.want).filter(|want| want.since_ms > since(now));
     let free = limit.unwrap_or(0).saturating_sub(held_elsewhere).saturating_sub(held);
-    let free = free.saturating_sub(kept_for(others, before, now));
+    let kept = kept_for(
+        (limit.unwrap_or(0), sum(&mut others.iter().filter(of_this).map(|row| row.used))),
+        (others, used),
+        before,
+        now,
+    );
+    let free = free.saturating_sub(kept);
     let lacks = |need: u64| used.saturating_add(need).saturating_sub(held);
     let (more, want) = match ask.grow {
         _ if limit.is_none() => (0, None),
         Grow::Not => (0, None),
         // What does not do for whom it is asked for stays where it does for another.
         Grow::For { one, .. } if lacks(one) > free => (0, Some(used.saturating_add(one))),
+        // The answer was lost.
+        Grow::For { all, .. } if lacks(all) == 0 => (0, None),
         Grow::For { all, .. } => (lacks(all).max(free.div_euclid(FREE_PARTS)).min(free), None),
         Grow::AsMayBe => (free.div_euclid(FREE_PARTS), None),
     };
-    // A wish that no part of others could fulfil is none.
-    let left = limit.unwrap_or(0).saturating_sub(used_elsewhere);
+    // A wish that could not be fulfilled, even if others used no more of what they hold, is none.
+    let left = limit.unwrap_or(0).saturating_sub(spent_elsewhere);
     let since_ms = before.map_or(now.get(), |want| want.since_ms);
     let want = want.filter(|amount| *amount <= left).map(|amount| Want { amount, since_ms });
     let (amount, version) = (held.saturating_add(more), mine.map_or(1, |row| row.version.saturating_add(1)));
     let row = Row { gateway: String::new(), epoch, version, amount, spent, used, want };
-    Some(Decided { row, told: PartTold { epoch, version, amount, spent, spent_elsewhere, used_elsewhere } })
+    Some(Decided { row, told: PartTold { epoch, version, amount, spent, spent_elsewhere } })
 }
 
-/// What is kept for gateways that have waited for longer.
-fn kept_for(others: &[Row], before: Option<Want>, now: UnixMillis) -> u64 {
+/// What is kept for gateways that have waited for longer, and would have what they need if others gave back what they do not use.
+/// Who waits for what others use keeps nothing from anybody.
+fn kept_for(
+    (limit, used_elsewhere): (u64, u64),
+    (others, used): (&[Row], u64),
+    before: Option<Want>,
+    now: UnixMillis,
+) -> u64 {
     let mine = before.map_or(i64::MAX, |want| want.since_ms);
+    let all = used_elsewhere.saturating_add(used);
     let waits = |row: &Row| {
         let want = row.want.filter(|want| want.since_ms > since(now) && want.since_ms < mine)?;
-        Some(want.amount.saturating_sub(row.amount))
+        let by_others = all.saturating_sub(row.used);
+        (want.amount <= limit.saturating_sub(by_others)).then(|| want.amount.saturating_sub(row.amount))
     };
     others.iter().filter_map(waits).fold(0, u64::saturating_add)
 }
