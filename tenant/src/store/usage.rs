@@ -103,7 +103,7 @@ impl Store {
     /// Adds a batch, all of it, unless it was added before; forgets what is older than [`USAGE_HOURS_KEPT`].
     ///
     /// # Errors
-    /// As the database reports; then it is to be tried again, with the same batch.
+    /// As the database reports, or when it does not answer within 30 s; then it is to be tried again, with the same batch.
     pub async fn add_usage(&self, batch: &Batch, now: UnixMillis) -> Result<Stored, StoreError> {
         let mut connection = self.patience.answer(self.pool.acquire()).await?;
         let added = within(self.patience.rows_max, self.add_usage_on(&mut connection, batch, now)).await;
