@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,23 @@ const SHORT: Duration = Duration::from_millis(1_500);
 struct Line {
     address: SocketAddr,
     is_mute: Arc<AtomicBool>,
+    /// Connections that were made, and of them those that never say anything again.
+    made: Arc<AtomicUsize>,
+    lost: Arc<AtomicUsize>,
+}
+
+/// What a connection is, and what may befall it.
+#[derive(Clone)]
+struct Fate {
+    number: usize,
+    is_mute: Arc<AtomicBool>,
+    lost: Arc<AtomicUsize>,
+}
+
+impl Fate {
+    fn is_silent(&self) -> bool {
+        self.is_mute.load(Ordering::SeqCst) || self.number < self.lost.load(Ordering::SeqCst)
+    }
 }
 
 impl Line {
@@ -29,27 +46,36 @@ impl Line {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let is_mute = Arc::new(AtomicBool::new(server.is_none()));
-        let mute = Arc::clone(&is_mute);
+        let (made, lost) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let (mute, count, gone) = (Arc::clone(&is_mute), Arc::clone(&made), Arc::clone(&lost));
         thread::spawn(move || {
             let mut kept = vec![];
             for client in listener.incoming().map_while(Result::ok) {
                 if let Some(server) = server {
                     let far = TcpStream::connect(server).unwrap();
-                    carry(client.try_clone().unwrap(), far.try_clone().unwrap(), Arc::clone(&mute));
-                    carry(far, client.try_clone().unwrap(), Arc::clone(&mute));
+                    let number = count.fetch_add(1, Ordering::SeqCst);
+                    let fate = Fate { number, is_mute: Arc::clone(&mute), lost: Arc::clone(&gone) };
+                    carry(client.try_clone().unwrap(), far.try_clone().unwrap(), fate.clone());
+                    carry(far, client.try_clone().unwrap(), fate);
                 }
                 kept.push(client);
             }
         });
-        Self { address, is_mute }
+        Self { address, is_mute, made, lost }
+    }
+
+    /// Speaks again, on connections that are made from here on.
+    fn heal(&self) {
+        self.lost.store(self.made.load(Ordering::SeqCst), Ordering::SeqCst);
+        self.is_mute.store(false, Ordering::SeqCst);
     }
 }
 
-fn carry(mut from: TcpStream, mut to: TcpStream, is_mute: Arc<AtomicBool>) {
+fn carry(mut from: TcpStream, mut to: TcpStream, fate: Fate) {
     thread::spawn(move || {
         let mut bytes = [0; 8_192];
         while let Ok(count) = from.read(&mut bytes) {
-            while is_mute.load(Ordering::SeqCst) {
+            while fate.is_silent() {
                 #[expect(clippy::disallowed_methods, reason = "a thread that has nothing to wait on")]
                 thread::sleep(Duration::from_millis(5));
             }
@@ -94,8 +120,7 @@ async fn a_server_that_never_says_anything_holds_no_start_up() {
     assert!(!error.to_string().contains("nobody"), "{error}");
 }
 
-/// Whatever is asked of a server that falls silent in the midst is given up with its connection: when it speaks again, there are as
-/// many connections as before.
+/// Whatever is asked of a server that falls silent is given up with its connection: the first question after that is answered.
 #[tokio::test]
 async fn what_is_given_up_keeps_no_connection() {
     let bench = Bench::postgres().await;
@@ -131,27 +156,23 @@ async fn what_is_given_up_keeps_no_connection() {
         grow: Grow::AsMayBe,
         base: None,
     };
-    line.is_mute.store(true, Ordering::SeqCst);
-    // Each as often as there are connections, so that one that is kept by any of them is missed.
-    for _ in 0..4 {
-        assert!(in_time("usage", store.add_usage(&batch, at(NOW))).await.is_err());
-        assert!(in_time("uses", store.note_uses(&uses)).await.is_err());
-        assert!(in_time("what is spent", store.spent(&budget, at(NOW))).await.is_err());
-        let asked = store.exchange_parts("a", std::slice::from_ref(&ask), at(NOW), SHORT);
-        assert!(in_time("a part", asked).await.is_err());
-        assert!(in_time("what is wanted", store.wanted_parts("a", at(NOW))).await.is_err());
-    }
-    line.is_mute.store(false, Ordering::SeqCst);
-    let added = in_time("the store", async {
-        loop {
-            if let Ok(added) = store.add_usage(&batch, at(NOW)).await {
-                return added;
+    for given_up in 0..5 {
+        // A connection that works, and is idle.
+        in_time("the store", store.revision()).await.unwrap();
+        line.is_mute.store(true, Ordering::SeqCst);
+        let asked = async {
+            match given_up {
+                0 => store.add_usage(&batch, at(NOW)).await.map(drop),
+                1 => store.note_uses(&uses).await,
+                2 => store.spent(&budget, at(NOW)).await.map(drop),
+                3 => store.exchange_parts("a", std::slice::from_ref(&ask), at(NOW), SHORT).await.map(drop),
+                _ => store.wanted_parts("a", at(NOW)).await.map(drop),
             }
-        }
-    });
-    // What was given up may have been done.
-    let _added_or_before = added.await;
-    in_time("the store", store.spent(&budget, at(NOW))).await.unwrap();
+        };
+        assert!(in_time("what is asked", asked).await.is_err(), "{given_up}");
+        line.heal();
+        in_time("the store", store.revision()).await.unwrap_or_else(|error| panic!("{given_up}: {error}"));
+    }
 }
 
 #[tokio::test]
