@@ -156,12 +156,15 @@ async fn what_is_given_up_keeps_no_connection() {
         grow: Grow::AsMayBe,
         base: None,
     };
-    for given_up in 0..5 {
-        // A connection that works, and is idle.
-        in_time("the store", store.revision()).await.unwrap();
-        line.is_mute.store(true, Ordering::SeqCst);
+    // More than the pool has connections.
+    for given_up in 0..10 {
+        // So that each is under way when the server falls silent.
+        let mut locked = bench.pool().begin().await.unwrap();
+        let lock =
+            "LOCK TABLE usage, usage_batches, secrets, budget_periods, budget_parts IN ACCESS EXCLUSIVE MODE";
+        sqlx::raw_sql(lock).execute(&mut *locked).await.unwrap();
         let asked = async {
-            match given_up {
+            match given_up % 5 {
                 0 => store.add_usage(&batch, at(NOW)).await.map(drop),
                 1 => store.note_uses(&uses).await,
                 2 => store.spent(&budget, at(NOW)).await.map(drop),
@@ -169,8 +172,14 @@ async fn what_is_given_up_keeps_no_connection() {
                 _ => store.wanted_parts("a", at(NOW)).await.map(drop),
             }
         };
-        assert!(in_time("what is asked", asked).await.is_err(), "{given_up}");
+        let falls_silent = async {
+            tokio::time::sleep(SHORT / 3).await;
+            line.is_mute.store(true, Ordering::SeqCst);
+        };
+        let (answered, ()) = in_time("what is asked", async { tokio::join!(asked, falls_silent) }).await;
+        assert!(answered.is_err(), "{given_up}");
         line.heal();
+        locked.rollback().await.unwrap();
         in_time("the store", store.revision()).await.unwrap_or_else(|error| panic!("{given_up}: {error}"));
     }
 }
