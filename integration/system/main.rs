@@ -20,6 +20,7 @@ mod incident;
 mod isolation;
 mod keys;
 mod markers;
+mod parts;
 mod prefix;
 mod starts;
 mod stores;
