@@ -204,7 +204,10 @@ async fn met(
             let base = Some(Base { epoch, used: house.store.used_before(&ask.slice).await? });
             Ok((false, Some(PartAsk { base, ..ask })))
         }
-        PartAnswer::Lifted => Ok((false, None)),
+        PartAnswer::Lifted => {
+            shared.let_go(tenant, &ask.slice, ask.spent)?;
+            Ok((false, None))
+        }
         PartAnswer::Crowded => {
             tracing::error!(level = %ask.slice.line.level, allowed = PART_GATEWAYS_MAX, "as many gateways hold parts of a budget as may: it gets none here");
             Ok((false, None))

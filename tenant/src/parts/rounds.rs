@@ -102,7 +102,7 @@ fn due(
     let limit = match stands {
         // What is reserved still is not held for any budget.
         LineStands::Lifted => {
-            return (sum.part.epoch != 0 || sum.spent > 0)
+            return (sum.part.epoch != 0 || sum.holders == 0)
                 .then_some(Wish::of(Act::Forget { epoch: sum.part.epoch }));
         }
         // What runs of a key that ended is cut, and then settled.

@@ -177,7 +177,7 @@ impl Store {
         let mut order: Vec<_> = asks.iter().enumerate().collect();
         order.sort_by_cached_key(|(_, ask)| (names(&ask.slice), ask.slice.start));
         let mut answers = Vec::with_capacity(asks.len());
-        let mut changing = sqlx::Connection::begin_with(connection, self.dialect.begin_change()).await?;
+        let mut changing = sqlx::Connection::begin_with(connection, self.dialect.begin_exchange()).await?;
         for (place, ask) in order {
             answers.push((place, exchange_one(&mut changing, gateway, ask, now).await?));
         }
