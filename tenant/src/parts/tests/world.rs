@@ -1,6 +1,9 @@
 //! Three gateways over one store, whose every step is chosen from outside: who asks, how a request ends, what reaches the store, when,
 //! and whether its answer comes back; who is killed; and what becomes of the budgets meanwhile.
 
+mod checks;
+mod flights;
+
 use super::*;
 
 const GATES: usize = 3;
@@ -221,91 +224,6 @@ impl<'a> World<'a> {
         wishes.insert(slice, wish);
     }
 
-    async fn fly(&mut self, gate: usize) {
-        match std::mem::replace(&mut self.gates[gate].flight, Flight::None) {
-            Flight::None => {
-                let wishes = std::mem::take(&mut self.gates[gate].wishes);
-                for (slice, wish) in &wishes {
-                    if matches!(wish.act, Act::Forget { epoch } if epoch == self.epoch(gate, slice)) {
-                        self.lose(gate, slice);
-                    }
-                }
-                let (tickets, asks) =
-                    begin(&self.gates[gate].books.shared, self.payer.tenant, &wishes).unwrap();
-                self.gates[gate].flight = Flight::Lowering { wishes, tickets, asks };
-            }
-            Flight::Lowering { wishes, mut tickets, asks } => {
-                tickets.retain_mut(|ticket| poll_now(ticket).is_pending());
-                self.gates[gate].flight = if tickets.is_empty() {
-                    Flight::Ready { wishes, asks }
-                } else {
-                    Flight::Lowering { wishes, tickets, asks }
-                };
-            }
-            Flight::Ready { wishes, asks } => self.send(gate, wishes, asks).await,
-        }
-    }
-
-    async fn send(&mut self, gate: usize, wishes: BTreeMap<Slice, Wish>, mut asks: Vec<PartAsk>) {
-        for ask in &mut asks {
-            ask.version = self.gates[gate].versions.remove(&ask.slice);
-        }
-        let name = self.gates[gate].name.clone();
-        let luck = if self.is_calm { 7 } else { (self.choose)(8) };
-        if luck == 0 {
-            self.seen.lost += 1;
-            return self.late.push((name, asks));
-        }
-        let answers = self.store.exchange_parts(&name, &asks, at(self.now), LONG).await.unwrap();
-        if luck == 1 {
-            self.seen.lost += 1;
-            return;
-        }
-        let mut again = Vec::new();
-        for (ask, answer) in asks.into_iter().zip(answers) {
-            let wish = wishes.get(&ask.slice).copied().unwrap();
-            match answer {
-                PartAnswer::Told(told) => self.told(gate, (&ask, wish), told),
-                PartAnswer::Stale => {
-                    self.lose(gate, &ask.slice);
-                    let shared = &self.gates[gate].books.shared;
-                    drop(shared.forget(self.payer.tenant, &ask.slice).unwrap());
-                    again.push(ask_of(shared, self.payer.tenant, &ask.slice, wish));
-                    self.gates[gate].books.commit(1_000).unwrap();
-                    self.hear();
-                }
-                PartAnswer::BaseUnknown { epoch } => {
-                    let used = self.store.used_before(&ask.slice).await.unwrap();
-                    again.push(PartAsk { base: Some(Base { epoch, used }), ..ask });
-                }
-                PartAnswer::Lifted => {}
-                PartAnswer::Crowded => panic!("three gateways are no crowd"),
-            }
-        }
-        if !again.is_empty() {
-            self.gates[gate].flight = Flight::Ready { wishes, asks: again };
-        }
-    }
-
-    fn told(&mut self, gate: usize, (ask, wish): (&PartAsk, Wish), told: PartTold) {
-        let is_grown =
-            take_over(&self.gates[gate].books.shared, self.payer.tenant, (ask, wish), &told).unwrap();
-        self.gates[gate].versions.insert(ask.slice.clone(), told.version);
-        self.seen.grown += usize::from(is_grown);
-        self.seen.given_back += usize::from(wish.act == Act::GiveBack);
-    }
-
-    fn epoch(&self, gate: usize, slice: &Slice) -> u64 {
-        self.gates[gate].books.shared.held(self.payer.tenant, slice).part.epoch
-    }
-
-    /// What this gateway has spent of a count that is over, and was not stored when the next began, is missed.
-    fn lose(&mut self, gate: usize, slice: &Slice) {
-        let spent = self.gates[gate].books.shared.held(self.payer.tenant, slice).spent;
-        let known = self.gates[gate].at_reset.remove(slice).unwrap_or(0);
-        *self.allowed.entry(slice.clone()).or_default() += spent - known.min(spent);
-    }
-
     /// Gives back what others want, or what is not used.
     async fn look(&mut self, gate: usize) {
         let wanted = self.store.wanted_parts(&self.gates[gate].name, at(self.now)).await.unwrap();
@@ -400,94 +318,6 @@ impl<'a> World<'a> {
                 Poll::Pending => self.unheard.push(settled),
             }
         }
-    }
-
-    /// Tokens that are spent for sure or may be at this moment, in the window of a slice.
-    fn truth(&self, slice: &Slice) -> u64 {
-        let is_in = |made: i64| window(slice.line.period, at(made)) == slice.start;
-        let certain = self.certain.iter().filter(|(made, _)| is_in(*made)).map(|(_, tokens)| *tokens);
-        let unheard = self.unheard.iter().filter(|one| is_in(one.made)).map(|one| one.tokens);
-        let running = self.clients.iter().map(|client| match client {
-            Client::Waiting { made, .. } | Client::Running { made, .. } if is_in(*made) => WORST,
-            Client::Idle | Client::Waiting { .. } | Client::Running { .. } => 0,
-        });
-        certain.chain(unheard).chain(running).sum()
-    }
-
-    fn check(&mut self) {
-        for (place, budget) in self.budgets.clone().iter().enumerate() {
-            let slice = slice(budget, self.now);
-            let known =
-                self.gates.iter().map(|gate| gate.budgets[place].limit).chain([budget.limit]).max().unwrap();
-            let allowed = self.allowed.entry(slice.clone()).or_default();
-            if self.plan.turns == Turns::Lifts {
-                let truth = self.truth(&slice);
-                let missed = self.allowed[&slice];
-                assert!(
-                    truth <= budget.limit + missed,
-                    "overshoot: {truth} of {} and {missed}",
-                    budget.limit
-                );
-            } else {
-                *allowed = known.max(*allowed);
-                let (allowed, truth) = (*allowed, self.truth(&slice));
-                assert!(truth <= allowed, "overshoot: {truth} of {allowed}: {budget:?}");
-            }
-            for gate in &self.gates {
-                let Sum { part, spent, reserved, .. } = gate.books.shared.held(self.payer.tenant, &slice);
-                assert!(part.epoch == 0 || spent + reserved <= part.amount, "more than is held: {part:?}");
-            }
-        }
-    }
-
-    /// All ends, everything is given back: then the store, the ledgers and the truth say the same.
-    async fn end(mut self) -> Seen {
-        for client in 0..self.clients.len() {
-            let gate = client % GATES;
-            match std::mem::replace(&mut self.clients[client], Client::Idle) {
-                Client::Idle => {}
-                Client::Waiting { reservation, .. } => drop(reservation),
-                Client::Running { made, reservation } => self.settle(gate, made, reservation),
-            }
-        }
-        for gate in 0..GATES {
-            self.deliver(gate).await;
-        }
-        self.is_calm = true;
-        for gate in 0..GATES {
-            self.gates[gate].budgets = self.budgets.clone();
-            for act in [Act::Tell, Act::GiveBack] {
-                while !matches!(self.gates[gate].flight, Flight::None) {
-                    self.gates[gate].books.commit(1_000).unwrap();
-                    self.fly(gate).await;
-                }
-                self.gates[gate].wishes.clear();
-                for budget in self.budgets.clone() {
-                    self.wish(gate, slice(&budget, self.now), Wish { act, limit: Some(budget.limit) });
-                }
-                self.fly(gate).await;
-            }
-            while !matches!(self.gates[gate].flight, Flight::None) {
-                self.gates[gate].books.commit(1_000).unwrap();
-                self.fly(gate).await;
-            }
-            assert_eq!(self.gates[gate].books.shared.reservations.taken(), 0, "reservations outstanding");
-        }
-        for budget in &self.budgets {
-            let slice = slice(budget, self.now);
-            let records = self.store.list_parts(self.payer.tenant).await.unwrap();
-            let of = records.iter().filter(|one| one.level == budget.level && one.starts == slice.start);
-            let (amounts, spent): (u64, u64) =
-                of.fold((0, 0), |(amounts, spent), one| (amounts + one.amount, spent + one.spent));
-            assert_eq!(amounts, spent, "all else is given back");
-            if self.plan.turns != Turns::Lifts {
-                let (truth, stored) =
-                    (self.truth(&slice), self.store.spent(budget, at(self.now)).await.unwrap());
-                assert!(truth <= stored, "what was told to be on disk is stored");
-                assert_eq!(spent, stored, "the parts and the usage say the same");
-            }
-        }
-        self.seen
     }
 }
 
