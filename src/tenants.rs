@@ -4,6 +4,7 @@ mod budgets;
 mod keys;
 mod limits;
 mod money;
+mod parts;
 mod prices;
 mod projects;
 mod usage;
@@ -206,6 +207,7 @@ fn refused(doing: &str, error: &StoreError) -> Failure {
         | StoreError::NoSuchTenant(_)
         | StoreError::NoSuchProject(_)
         | StoreError::NoSuchKey(_)
+        | StoreError::NoSuchGateway
         | StoreError::KeyEnded(_)
         | StoreError::NoLimits
         | StoreError::ActorEnded

@@ -223,9 +223,10 @@ impl From<StoreError> for Problem {
                 let problem = Self::new(Kind::TooManyNames, detail).numbers(asked, allowed);
                 problem.retry_after(Duration::from_secs(3_600))
             }
-            StoreError::NoSuchTenant(_) | StoreError::NoSuchProject(_) | StoreError::NoSuchKey(_) => {
-                Self::not_found()
-            }
+            StoreError::NoSuchTenant(_)
+            | StoreError::NoSuchProject(_)
+            | StoreError::NoSuchKey(_)
+            | StoreError::NoSuchGateway => Self::not_found(),
             StoreError::ActorEnded => Self::new(Kind::Unauthenticated, detail),
             StoreError::KeyEnded(_) => Self::new(Kind::KeyEnded, detail),
             StoreError::OverlapTooLong { asked, allowed } => {

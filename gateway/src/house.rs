@@ -14,7 +14,7 @@ use model::ModelText;
 use policies::{InForce, Policy, SharedLimitsAway, Source, Version};
 use ring::rand::SystemRandom;
 use tenant::{
-    BadModelName, Bounds, Caller, Directory, Failures, Inflight, Limiter, ModelName, MonoNanos,
+    BadModelName, Bounds, BudgetParts, Caller, Directory, Failures, Inflight, Limiter, ModelName, MonoNanos,
     NotAuthenticated, Principal, RedisCount, Sharing, Store, UnixMillis,
 };
 use thiserror::Error;
@@ -34,6 +34,8 @@ use serve::LARGE_AT_ONCE;
 
 /// After the drain: how long cut requests have to send their error events.
 const CUT_MAX: Duration = Duration::from_secs(2);
+/// After that, as long as alarms: how long the store has to take back what is not used of budgets.
+const PARTS_BACK_MAX: Duration = Duration::from_secs(5);
 /// After that: how long the engine's alarms that wait have to reach the disk.
 const ALARMS_SETTLE_MAX: Duration = Duration::from_secs(5);
 
@@ -61,7 +63,7 @@ pub struct Parts {
     pub audit: Arc<AuditLog>,
     /// Where each request is reserved and charged.
     pub ledger: Arc<tenant::Ledger>,
-    /// Asked what was spent of a budget before it was counted here, once for each.
+    /// Hands out parts of budgets.
     pub store: Store,
     /// Whether limits are counted together with other gateways.
     pub counting: Counting,
@@ -114,7 +116,7 @@ pub(crate) struct House {
     model_name: ModelName,
     pub(crate) audit: Arc<AuditLog>,
     pub(crate) budgets: Arc<tenant::Ledger>,
-    store: Store,
+    pub(crate) budget_parts: BudgetParts,
     pub(crate) meter: Arc<Meter>,
     inflight: Inflight,
     pub(crate) limiter: Limiter,
@@ -168,6 +170,8 @@ impl Gateway {
                 Limiter::together(Bounds::default(), alone)
             }
         };
+        let (ledger, known) = (Arc::clone(&parts.ledger), Arc::clone(&parts.directory));
+        let budget_parts = BudgetParts::begin(ledger, parts.store, known);
         let house = House {
             link,
             policy,
@@ -177,8 +181,8 @@ impl Gateway {
             model: parts.model,
             model_name,
             audit: parts.audit,
+            budget_parts,
             budgets: parts.ledger,
-            store: parts.store,
             meter: Arc::default(),
             inflight: Inflight::new(),
             limiter,
@@ -253,7 +257,14 @@ impl Gateway {
         for task in [admin, seen] {
             task.abort();
         }
-        settle(link, alarms).await;
+        // What a store that is away does not take back stays this gateway's, and is there after the next start.
+        let given_back = timeout(PARTS_BACK_MAX, house.budget_parts.finish());
+        let ((), given_back) = tokio::join!(settle(link, alarms), given_back);
+        if given_back.is_err() {
+            tracing::warn!(
+                "the store did not take parts of budgets back in time; they are kept for the next start"
+            );
+        }
         Ok(ended?)
     }
 }

@@ -289,12 +289,15 @@ fn ended_by(denied: &Denied) -> Outcome {
             };
             rejected(reason, Some(Bound { asked: over.asked, allowed: over.limit.get().into() }))
         }
-        Denied::Budget(BudgetDenied::Over(over)) => {
+        Denied::Budget(BudgetDenied::Over(over) | BudgetDenied::Elsewhere(over)) => {
             rejected(Reason::Budget, Some(Bound { asked: over.asked, allowed: over.left }))
         }
-        Denied::Budget(BudgetDenied::Unpriced(_) | BudgetDenied::Unfit | BudgetDenied::Unavailable) => {
-            Outcome::Failed { failure: audit::Failure::Gateway }
-        }
+        Denied::Budget(
+            BudgetDenied::StoreAway { .. }
+            | BudgetDenied::Unpriced(_)
+            | BudgetDenied::Unfit
+            | BudgetDenied::Unavailable,
+        ) => Outcome::Failed { failure: audit::Failure::Gateway },
         Denied::Limit(Refusal::NoRoom(_)) | Denied::TooManyFailures(_) => rejected(Reason::RateLimit, None),
         Denied::Concurrency { limit } => {
             rejected(Reason::Concurrency, bound(limit.saturating_add(1), *limit))

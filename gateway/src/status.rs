@@ -63,6 +63,7 @@ pub(crate) async fn json(house: &House) -> Vec<u8> {
             "usage_backlog": house.budgets.usage_backlog(),
             "warnings": Meter::get(&house.meter.budget_warnings),
             "unusable": Meter::get(&house.meter.budgets_unusable),
+            "parts": parts(house),
         },
         "limits": shared_limits(house),
         "audit": { "writes": house.audit.ended_by().is_none() },
@@ -85,6 +86,21 @@ fn shared_limits(house: &House) -> Value {
             "unavailable": Meter::get(&house.meter.limits_unavailable),
         }),
     }
+}
+
+fn parts(house: &House) -> Value {
+    let health = house.budget_parts.health()();
+    json!({
+        "gateway": house.budget_parts.gateway(),
+        "held": health.held,
+        "waiting": health.waiting,
+        "exchanges": health.exchanges,
+        "grown": health.grown,
+        "given_back": health.given_back,
+        "elsewhere": health.elsewhere,
+        "unanswered": health.unanswered,
+        "away": health.is_away,
+    })
 }
 
 fn requests(house: &House) -> Value {
@@ -126,6 +142,15 @@ pub(crate) async fn metrics(house: &House) -> Vec<u8> {
         gauge("bulkhead_shared_limits_up", help, u64::from(!is_away));
         gauge("bulkhead_shared_limits_waits", "Requests that waited for that count, since the start.", waits);
     }
+    let parts = house.budget_parts.health()();
+    gauge(
+        "bulkhead_budget_parts",
+        "Budgets in a period of which this gateway knows or holds a part.",
+        parts.held,
+    );
+    gauge("bulkhead_budget_parts_waiting", "Requests that wait for a part of a budget.", parts.waiting);
+    let away = u64::from(parts.is_away);
+    gauge("bulkhead_budget_store_away", "1 while the store does not hand out parts of budgets.", away);
     let status = house.link.status().await;
     gauge("bulkhead_engine_up", "1 while an engine is connected.", u64::from(status.is_some()));
     if let Some(status) = status {
@@ -153,6 +178,7 @@ pub(crate) async fn metrics(house: &House) -> Vec<u8> {
         );
     }
     counters(meter, &mut text);
+    part_counters(house, &mut text);
     revocations(house, &mut text);
     text.into_bytes()
 }
@@ -192,6 +218,25 @@ fn counters(meter: &Meter, text: &mut String) {
         ),
     ] {
         let count = Meter::get(counter);
+        let _written = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}");
+    }
+}
+
+/// What became of parts of budgets.
+fn part_counters(house: &House, text: &mut String) {
+    let health = house.budget_parts.health()();
+    for (name, help, count) in [
+        ("exchanges", "Times that the store answered about parts of budgets.", health.exchanges),
+        ("grown", "Parts of budgets that became larger.", health.grown),
+        ("given_back", "Parts of budgets of which something was given back.", health.given_back),
+        (
+            "elsewhere",
+            "Requests refused while other gateways held what they lacked of a budget.",
+            health.elsewhere,
+        ),
+        ("unanswered", "Requests refused because the store handed nothing out in time.", health.unanswered),
+    ] {
+        let name = format!("bulkhead_budget_parts_{name}_total");
         let _written = writeln!(text, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {count}");
     }
 }

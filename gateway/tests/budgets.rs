@@ -239,6 +239,8 @@ async fn a_soft_budget_warns_and_refuses_nothing() {
         header(&answer, "x-bulkhead-budget-warning")
     };
     assert_eq!(warning(10).await, None, "a third was spent before the budget was set");
+    // A soft budget waits for nobody: that third is known soon after its first request.
+    account.rig.until_parts("held", 1).await;
     assert_eq!(warning(1_000).await.as_deref(), Some("tenant.budget.tokens.month=60"));
     assert_eq!(warning(10).await.as_deref(), Some("tenant.budget.tokens.month=100"));
     // Each once.

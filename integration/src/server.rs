@@ -312,6 +312,16 @@ impl<'a> Services<'a> {
     pub fn status(&self) -> Value {
         http::get(self.admin, "/status", None).json()
     }
+
+    /// Ends the gateway, and checks that it ended well.
+    ///
+    /// # Panics
+    /// When it did not.
+    pub fn stop(mut self) {
+        self.gateway.terminate();
+        let (code, said) = self.gateway.wait();
+        assert_eq!(code, Some(0), "{said}");
+    }
 }
 
 impl EngineService {

@@ -21,6 +21,7 @@ mod isolation;
 mod keys;
 mod leaks;
 mod markers;
+mod parts;
 mod prefix;
 mod shared_limits;
 mod starts;

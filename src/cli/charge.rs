@@ -12,7 +12,9 @@ pub(crate) enum BudgetCommand {
     /// Set how much a tenant, one of its projects or one of its keys may use; a running server obeys within a second
     ///
     /// The most that a request can cost is reserved in all budgets that bind it before the engine sees it, and what it did not
-    /// use is free again when it ends. A budget in money refuses models without a price. Days and months are those of UTC.
+    /// use is free again when it ends. Several gateways over one database each hold a part of a hard budget, and together never
+    /// more than all of it (`bulkhead budget parts`). A budget in money refuses models without a price. Days and months are those
+    /// of UTC.
     #[command(
         after_help = "Examples:\n  bulkhead budget set --tenant acme --count tokens --per month --limit 5000000 --warn-at 50,80\n  bulkhead budget set --tenant acme --project search --count money --per day --limit 12.50\n  bulkhead budget set --tenant acme --key 3kTMd0ZyQ9aB --count tokens --per total --limit 10000 --soft"
     )]
@@ -29,11 +31,37 @@ pub(crate) enum BudgetCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Lift a budget; what was counted is kept, and counts if it is set again within its period
+    /// Lift a budget; set again, it begins with what was used of its period by then, as far as gateways have told
     #[command(after_help = "Example:\n  bulkhead budget lift --tenant acme --count tokens --per month")]
     Lift {
         #[command(flatten)]
         name: BudgetArgs,
+    },
+    /// What each gateway holds of the budgets of a tenant, its projects and its keys, as it told last
+    Parts {
+        /// The tenant
+        #[arg(long, value_name = "NAME")]
+        tenant: String,
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take back what a gateway that is gone for good has not used of its parts
+    ///
+    /// This assumes that the gateway has ended and never starts again with its data folder. What it had used when it told last
+    /// counts as spent; what it used after that is known only as far as its usage has reached the database. A gateway that is
+    /// merely cut off goes on spending what it holds, and then more than a budget may be spent. One that starts again needs no
+    /// such command: it still holds its parts, and gives back what it does not need.
+    #[command(
+        after_help = "Example:\n  bulkhead budget release --gateway 01a3185c-5000-7953-91fb-ee15f5009cbc"
+    )]
+    Release {
+        /// The gateway, as `budget parts` and its own `/status` name it
+        #[arg(long, value_name = "ID")]
+        gateway: String,
+        /// Print one JSON array with the parts, as they were
+        #[arg(long)]
+        json: bool,
     },
     /// The budgets of a tenant, its projects and its keys, and what is spent of each, as far as gateways have told
     List {

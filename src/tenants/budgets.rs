@@ -5,6 +5,7 @@ use tenant::{Budget, BudgetKind, BudgetName, Models, Scope, Store, Tenant, Thres
 
 use super::limits::{level_id, model_cell, named};
 use super::money::{micro_units, units};
+use super::parts;
 use super::{existing, now, open, refused};
 use crate::cli::{BudgetArgs, BudgetCommand};
 use crate::data::DataDir;
@@ -39,6 +40,17 @@ pub(crate) async fn run_budget(data: &DataDir, command: BudgetCommand) -> Result
                 name.period.name(),
                 name.level
             ))
+        }
+        BudgetCommand::Parts { tenant, json } => {
+            let tenant = existing(&store, &tenant).await?;
+            let parts = store.list_parts(tenant.id).await.doing(Exit::Store, "list the parts of budgets")?;
+            parts::shown(&parts, Form::of(json))
+        }
+        BudgetCommand::Release { gateway, json } => {
+            let released = store.release_parts(&gateway, now()).await;
+            let released =
+                released.map_err(|error| refused("take back what the gateway has not used", &error))?;
+            parts::released(&released, Form::of(json))
         }
         BudgetCommand::List { tenant, json } => {
             let tenant = existing(&store, &tenant).await?;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use crate::error::StoreError;
 use crate::ledger::{Ledger, LedgerError, Taken};
@@ -18,8 +18,6 @@ use crate::time::UnixMillis;
 
 /// Longest pause after a failure.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Longest time that a store may take for one batch.
-const BATCH_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Delivers until it is dropped. What is not delivered then stays in the journal.
 pub struct Delivery {
@@ -50,8 +48,6 @@ enum Undelivered {
     Store(#[from] StoreError),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    #[error("the store did not take it within {} s", BATCH_TIME_MAX.as_secs())]
-    Late,
 }
 
 impl Delivery {
@@ -125,11 +121,8 @@ async fn all(ledger: &Ledger, store: &Store, health: &Counts) -> Result<(), Unde
     loop {
         let Taken::Batch(batch) = ledger.take_batch().await? else { return Ok(()) };
         let now = UnixMillis::from_system(SystemTime::now());
-        let added = timeout(BATCH_TIME_MAX, async {
-            store.prepare().await?;
-            store.add_usage(&batch, now).await
-        });
-        added.await.map_err(|_| Undelivered::Late)??;
+        store.prepare().await?;
+        store.add_usage(&batch, now).await?;
         ledger.confirm(batch.number).await?;
         health.batches.fetch_add(1, Ordering::Relaxed);
     }

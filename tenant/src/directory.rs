@@ -30,7 +30,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use crate::error::StoreError;
 use crate::fault::{Fault, seeded};
 use crate::key::{ApiKey, KeyKind};
-use crate::ledger::{Budget, Pricing};
+use crate::ledger::{Budget, BudgetKind, Line, Pricing};
 use crate::level::{Level, ModelName};
 use crate::limits::Expiry;
 use crate::pepper::Pepper;
@@ -72,6 +72,17 @@ pub struct Directory {
     /// Which secrets were used, until the store knows.
     uses: Uses,
     lags: Lags,
+}
+
+/// What stands of a line of budgets.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum LineStands {
+    /// A budget: a hard one with this limit, or a soft one alone.
+    Set { limit: Option<u64> },
+    /// None: it was lifted.
+    Lifted,
+    /// It was a key's that does not work any more.
+    KeyEnded,
 }
 
 /// How well a directory follows its store.
@@ -202,6 +213,27 @@ impl Directory {
         let budgets = levels.into_iter().flat_map(|level| snapshot.charges().budgets_of(level));
         let budgets = budgets.filter(|budget| budget.binds(&payer, model)).cloned().collect();
         (budgets, snapshot.charges().pricing(model))
+    }
+
+    /// Whether anything counts a line still.
+    pub(crate) fn line_stands(&self, line: &Line) -> LineStands {
+        let snapshot = self.snapshot.load();
+        if let Level::Key(key) = line.level
+            && !snapshot.works(key)
+        {
+            return LineStands::KeyEnded;
+        }
+        let of_line = |budget: &&Budget| {
+            budget.models == line.models && budget.unit == line.unit && budget.period == line.period
+        };
+        let mut stands = LineStands::Lifted;
+        for budget in snapshot.charges().budgets_of(line.level).filter(of_line) {
+            match budget.kind {
+                BudgetKind::Hard => return LineStands::Set { limit: Some(budget.limit) },
+                BudgetKind::Soft => stands = LineStands::Set { limit: None },
+            }
+        }
+        stands
     }
 
     /// How long revocations took to arrive here.

@@ -73,6 +73,9 @@ pub enum StoreError {
     /// The address is not one of PostgreSQL.
     #[error("the address of the database begins neither with postgres:// nor with postgresql://")]
     NotPostgres,
+    /// No gateway of this id holds a part of a budget.
+    #[error("no gateway of this id holds a part of a budget: `bulkhead budget parts` shows those that do")]
+    NoSuchGateway,
     /// No key has this id.
     #[error("no key has the id {0}")]
     NoSuchKey(KeyId),

@@ -60,6 +60,20 @@ pub enum Fault {
     SliceUnbounded,
     /// How low the shared count of limits stood meanwhile does not bound what is given back.
     LowestUnheard,
+    /// The store hands out a part without a look at those of others.
+    PartsUncounted,
+    /// A part is used after it was given back.
+    GivenBackKept,
+    /// The store is told that a part is lower before the journal is.
+    GivenBackEarly,
+    /// What the store answers comes on top of what is held.
+    GrantAdded,
+    /// The store lowers a part by a message that is older than its row.
+    LateBelieved,
+    /// The store does not count what is held of a budget from before it was lifted and set again.
+    OldPartsUncounted,
+    /// A start forgets what is held and was spent of it, and believes the store's row alone.
+    PartForgotten,
 }
 
 #[cfg(not(feature = "seeded-faults"))]

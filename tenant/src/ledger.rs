@@ -8,8 +8,8 @@
 //! ```
 //!
 //! # Invariants
-//! - B1: `spent + reserved <= limit` for each hard budget, at all times, unless its limit was lowered or the
-//!   budget is newer than its sum.
+//! - B1: `spent + reserved <= part` for each hard budget, at all times; and what all gateways hold of a budget is
+//!   at most its limit ([`BudgetParts`](crate::BudgetParts)).
 //! - B2: a request that a budget binds reaches an engine only when its reservation is on disk.
 //! - B3: a reservation is settled exactly once, in the windows and the hour in which it was made, to no more
 //!   than was reserved.
@@ -41,6 +41,7 @@ mod error;
 mod frame;
 mod image;
 mod line;
+mod part;
 mod price;
 mod queue;
 mod record;
@@ -56,29 +57,33 @@ pub use budget::{
     Thresholds, Unit,
 };
 pub use calendar::{Resets, UtcHour};
-pub(crate) use calendar::{hour, window_hours};
+pub(crate) use calendar::{hour, hours_from, resets, window, window_hours};
 pub use error::{BudgetRefusal, LedgerError, MarkBeyond, OverBudget, SettleDefect};
 pub use image::{Damage, Damaged};
+pub(crate) use line::Line;
+pub use part::Shortage;
+pub(crate) use part::{Low, Part, Slice, Spent};
 pub use price::{
     BadPrices, PRICE_MAX, PRICED_MODELS_MAX, Price, PriceTooHigh, Prices, Pricing, REQUEST_TOKENS_MAX,
     TooManyTokens, Used, WorstCase,
 };
 pub use reservation::{BudgetWarning, Cost, Journalled, Reservation, Settled};
 pub use reserve::Claim;
+pub(crate) use reserve::Shared;
 pub use usage::{Amounts, BATCH_ROWS_MAX, Batch, Taken, UsageRow};
 
 use book::Book;
+pub(crate) use book::Sum;
 use disk::{Disk, Folder, Found};
 use frame::{FRAME_BYTES_MAX, FRAME_RECORDS_MAX, HEADER_BYTES};
 use image::Image;
 use queue::{Entry, Queue, Urgency};
 use record::RECORD_BYTES_MAX;
-use reserve::Shared;
 use room::Room;
 use usage::LIVES_MAX;
 use writer::Writer;
 
-use crate::fault::inherit;
+use crate::fault::{Fault, inherit, seeded};
 use crate::store::TenantId;
 use crate::time::UnixMillis;
 
@@ -215,32 +220,14 @@ impl Ledger {
         Ok(reservation)
     }
 
-    /// Those of `budgets` of which nothing was ever counted here. What was spent of them before is to be told by
-    /// [`Ledger::count_before`], or they count from zero.
-    pub fn uncounted(&self, tenant: TenantId, budgets: &[Budget]) -> Vec<Budget> {
-        let books = self.shared.books.lock().unwrap_or_else(PoisonError::into_inner);
-        let book = books.get(&tenant).map(Arc::clone);
-        drop(books);
-        let Some(book) = book else { return budgets.to_vec() };
-        let held = book.lock().unwrap_or_else(PoisonError::into_inner);
-        budgets.iter().filter(|budget| !held.knows(&budget.line())).cloned().collect()
+    /// Names its journal, and so this gateway where it is told from others.
+    pub(crate) fn journal(&self) -> Uuid {
+        self.shared.journal
     }
 
-    /// Begins to count budgets with what was spent of each in the window that `now` lies in, but for those that
-    /// are counted already; resolves when that is on disk.
-    ///
-    /// # Errors
-    /// [`BudgetRefusal::SumsFull`], [`BudgetRefusal::TenantsFull`], [`BudgetRefusal::Journal`].
-    pub async fn count_before(
-        &self,
-        tenant: TenantId,
-        budgets: &[(Budget, u64)],
-        now: UnixMillis,
-    ) -> Result<(), BudgetRefusal> {
-        for journalled in self.shared.count_before(tenant, budgets, now)? {
-            journalled.await?;
-        }
-        Ok(())
+    /// Its books.
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// How `budget` of `tenant` stands at `now`.
@@ -252,7 +239,7 @@ impl Ledger {
             book.map(|book| book.lock().unwrap_or_else(PoisonError::into_inner).sum(&budget.line(), now));
         let sum = sum.unwrap_or_default();
         let resets = calendar::resets(budget.period, now);
-        BudgetStanding { spent: sum.spent, reserved: sum.reserved, resets }
+        BudgetStanding { spent: sum.total(), reserved: sum.reserved, resets }
     }
 
     /// The batch of usage that is out, or the next one; resolves when it is on disk which rows are in it.
@@ -334,6 +321,9 @@ fn assemble<D: Disk>(
         }
     };
     let unfit = |why| Damaged { at: 0, why: Damage::Unfit(why) };
+    if seeded(Fault::PartForgotten) {
+        image.books.clear();
+    }
     let settled = image.settle_open().map_err(unfit)?;
     if let Source::Bytes(_) = source {
         // Random: a copy of these bytes that is opened another time counts under another name.
@@ -344,6 +334,7 @@ fn assemble<D: Disk>(
     let shared = Arc::new(Shared {
         books: Mutex::new(books.collect::<HashMap<_, _>>()),
         queue: Queue::new(bounds.queue_max),
+        journal: image.journal,
         last_id: AtomicU64::new(image.last_id),
         tenants_max: bounds.tenants_max,
         sums: Room::new(image.sums(), bounds.sums_max),
@@ -356,4 +347,4 @@ fn assemble<D: Disk>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

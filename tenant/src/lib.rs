@@ -34,6 +34,7 @@ mod ledger;
 mod level;
 mod limits;
 mod name;
+mod parts;
 mod pepper;
 mod presence;
 mod purpose;
@@ -61,12 +62,13 @@ pub use ledger::{
     JOURNAL_TAIL_BYTES_MAX, Journalled, LEDGER_QUEUE_MAX, Ledger, LedgerError, MarkBeyond, OverBudget,
     PRICE_MAX, PRICED_MODELS_MAX, Payer, Period, Price, PriceTooHigh, Prices, Pricing, REQUEST_BUDGETS_MAX,
     REQUEST_TOKENS_MAX, RESERVATIONS_MAX, Replayed, Reservation, Resets, SUMS_MAX, SettleDefect, Settled,
-    THRESHOLDS_MAX, Taken, Thresholds, TooManyTokens, USAGE_ROWS_MAX, Unfit, Unit, UsageRow, Used, UtcHour,
-    WorstCase,
+    Shortage, THRESHOLDS_MAX, Taken, Thresholds, TooManyTokens, USAGE_ROWS_MAX, Unfit, Unit, UsageRow, Used,
+    UtcHour, WorstCase,
 };
 pub use level::{BadModelName, Level, ModelName, Models, ProjectId};
 pub use limits::{Concurrency, Expiry, KeyLimits};
 pub use name::{BadName, Name};
+pub use parts::{BudgetParts, BudgetPartsHealth, GRANT_WAIT_MAX};
 pub use pepper::{Pepper, PepperError};
 pub use policies::WindowCap;
 pub use presence::Presence;
@@ -86,9 +88,9 @@ pub use store::{
     BUDGETS_MAX, BUDGETS_PER_TENANT, BUSY_MAX, Before, Belonging, BudgetEntry, EVENT_BYTES_MAX, EVENTS_KEPT,
     EVENTS_PAGE_MAX, Event, EventId, Expect, Found, KEYS_MAX, KEYS_PER_TENANT, KeyRecord, KeySpec,
     LIMITS_MAX, LIMITS_PER_TENANT, LIST_PAGE_MAX, LimitsChange, ONCE_NAME_CHARS_MAX, OVERLAP_MAX, Once,
-    PROJECTS_MAX, PROJECTS_PER_TENANT, Project, Reason, Revision, Revoked, Rotated, SCANNER_ID_CHARS_MAX,
-    ScannerId, SecretRecord, ShareChange, Store, StoreId, Stored, TENANTS_MAX, Tenant, TenantBounds,
-    TenantChange, TenantId, TenantState, USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts,
-    UsageSum, Version,
+    PART_GATEWAYS_MAX, PART_RECORDS_MAX, PROJECTS_MAX, PROJECTS_PER_TENANT, PartRecord, Project, Reason,
+    Released, Revision, Revoked, Rotated, SCANNER_ID_CHARS_MAX, ScannerId, SecretRecord, ShareChange, Store,
+    StoreId, Stored, TENANTS_MAX, Tenant, TenantBounds, TenantChange, TenantId, TenantState,
+    USAGE_ANSWER_MAX, USAGE_HOURS_KEPT, UsageBy, UsageOf, UsageParts, UsageSum, Version,
 };
 pub use time::{MonoNanos, UnixMillis};

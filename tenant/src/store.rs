@@ -19,6 +19,7 @@ pub(crate) mod limits;
 mod once;
 mod open;
 mod pages;
+pub(crate) mod parts;
 mod patience;
 pub(crate) mod prices;
 mod projects;
@@ -61,6 +62,7 @@ pub use once::{
     ANSWER_BYTES_MAX, ANSWERS_KEPT, ANSWERS_MAX, ANSWERS_PER_ACCOUNT_MAX, Before, ONCE_NAME_CHARS_MAX, Once,
 };
 pub use pages::LIST_PAGE_MAX;
+pub use parts::{PART_GATEWAYS_MAX, PART_RECORDS_MAX, PartRecord, Released};
 pub(crate) use prices::PriceEntry;
 pub use projects::Project;
 pub use public::{Expect, Version};

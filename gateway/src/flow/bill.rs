@@ -88,7 +88,14 @@ pub(super) struct Due {
 }
 
 impl Due {
-    pub(super) fn of(all: Used, reached: Reached, ended: &Result<(), Broken>, began: bool) -> Self {
+    /// `proved` is what the engine has proved, and `prompt` what all prompts have together.
+    pub(super) fn of(
+        proved: Used,
+        prompt: u64,
+        reached: Reached,
+        ended: &Result<(), Broken>,
+        began: bool,
+    ) -> Self {
         let is_ours = match ended {
             Err(Broken::Denied(Denied::Failed(Failure::Deadline { .. }))) => false,
             Err(Broken::Denied(denied)) => !began && denied.status() >= 500,
@@ -97,8 +104,9 @@ impl Due {
         let is_theirs =
             matches!(ended, Err(Broken::Gone | Broken::Severed(_) | Broken::Denied(Denied::Revoked)));
         let counted = match reached {
-            Reached::Computed => all,
-            Reached::Asked if is_theirs => Used { cached: 0, completion: 0, ..all },
+            Reached::Computed if is_theirs => Used { prompt, ..proved },
+            Reached::Computed => proved,
+            Reached::Asked if is_theirs => Used { prompt, cached: 0, completion: 0 },
             Reached::Nothing | Reached::Asked => Used::NONE,
         };
         Self { counted, charged: if is_ours { Used::NONE } else { counted } }
@@ -131,11 +139,16 @@ mod tests {
             (Nothing, Err(Broken::Gone), false, Used::NONE),
             (Nothing, denied(Denied::NoEngine), false, Used::NONE),
         ] {
-            let due = Due::of(all, reached, &ended, began);
+            let due = Due::of(all, 10, reached, &ended, began);
             assert_eq!(due, Due { counted: expected, charged: expected }, "{reached:?} {began}");
         }
+        // Of two prompts of 10 tokens each, one is proved.
+        let of_two = |ended, began| Due::of(all, 20, Computed, &ended, began).charged.prompt;
+        assert_eq!(of_two(lost(), true), 10, "the engine went away before it proved the other");
+        assert_eq!(of_two(denied(Denied::Failed(Failure::Deadline { limit_ms: 1 })), false), 10);
+        assert_eq!(of_two(Err(Broken::Gone), false), 20, "who leaves pays all that it asked for");
         for ours in [lost(), denied(Denied::NoAudit)] {
-            let due = Due::of(all, Computed, &ours, false);
+            let due = Due::of(all, 10, Computed, &ours, false);
             assert_eq!(due, Due { counted: all, charged: Used::NONE }, "the engine was busy with it");
         }
     }

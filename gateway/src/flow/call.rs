@@ -51,7 +51,7 @@ pub(crate) async fn serve(
     let (ended, began, due) = {
         let mut answer = Answer::new(&run, &prepared, (&mut ledger, &mut bill), client);
         let ended = answer.whole(prepared.prompts.clone()).await;
-        let due = Due::of(answer.used(), answer.reached, &ended, answer.began);
+        let due = Due::of(answer.used(), answer.usage().prompt, answer.reached, &ended, answer.began);
         (ended, answer.began, due)
     };
     bill.settle(due, &run.meter);
@@ -368,9 +368,13 @@ impl<'a> Answer<'a> {
         if all { Ok(()) } else { Err(Denied::Internal.into()) }
     }
 
-    /// As it counts against limits and budgets.
+    /// As it counts against limits and budgets: of the prompts, those that are proved.
     fn used(&self) -> Used {
-        let Usage { prompt, cached, completion } = self.usage();
+        let choices = usize::from(self.prepared.call.choices).max(1);
+        let proved = self.sequences.chunks(choices).map(|all| all.iter().any(|one| one.cached.is_some()));
+        let prompts = self.prepared.prompts.iter().zip(proved).filter(|(_, is_proved)| *is_proved);
+        let prompt = prompts.map(|(prompt, _)| u64::from(tokens(prompt))).sum();
+        let Usage { cached, completion, .. } = self.usage();
         Used { prompt, cached, completion }
     }
 

@@ -1,14 +1,11 @@
 //! One call through the house: what its key may, what it takes, and then the flow.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
 use ring::rand::SecureRandom;
-use tenant::{
-    Budget, Claim, Grant, MonoNanos, Presence, Principal, Refusal, Reservation, TenantId, UnixMillis,
-};
-use tokio::time::timeout;
+use tenant::{Grant, MonoNanos, Presence, Principal, Refusal, Reservation, UnixMillis};
 
 use super::House;
 use crate::answer::{BudgetDenied, Denied};
@@ -20,8 +17,6 @@ use crate::record::Ledger;
 
 /// Bodies larger than this are parsed and counted off the async workers.
 const INLINE_BYTES_MAX: usize = 16 * 1024;
-/// How long the store may take to say what was spent of a budget that is new here.
-const SPENT_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Such bodies at once.
 pub(super) const LARGE_AT_ONCE: usize = 4;
 
@@ -110,38 +105,16 @@ impl House {
 
     /// Reserves what the request may cost in the budgets that bind it.
     async fn reserve(&self, principal: &Principal, prepared: &Prepared) -> Result<Reservation, Denied> {
-        let (budgets, pricing) = self.directory.charges(principal, &self.model_name);
         let worst = prepared.worst().ok_or(Denied::Internal)?;
-        let (payer, model) = (principal.payer(), &self.model_name);
+        let charges = || self.directory.charges(principal, &self.model_name);
         let now = UnixMillis::from_system(SystemTime::now());
-        self.count_before(payer.tenant, &budgets, now).await?;
-        let claim = Claim { payer, model, pricing, budgets: &budgets, worst };
-        self.budgets.reserve(claim, now).await.map_err(|refusal| self.unreserved(refusal.into()))
-    }
-
-    /// A budget that was set just now begins with what was spent of its period before. The one thing here that waits for the
-    /// store, once for each budget; without an answer the request is refused (fail closed).
-    async fn count_before(
-        &self,
-        tenant: TenantId,
-        budgets: &[Budget],
-        now: UnixMillis,
-    ) -> Result<(), Denied> {
-        let mut before = Vec::new();
-        for budget in self.budgets.uncounted(tenant, budgets) {
-            let asked = timeout(SPENT_WAIT_MAX, self.store.spent(&budget, now)).await;
-            let spent = asked.ok().and_then(Result::ok);
-            before.push((budget, spent.ok_or_else(|| self.unreserved(BudgetDenied::Unavailable))?));
-        }
-        if before.is_empty() {
-            return Ok(());
-        }
-        let counted = self.budgets.count_before(tenant, &before, now).await;
-        counted.map_err(|refusal| self.unreserved(refusal.into()))
+        let of = (principal.payer(), &self.model_name, worst);
+        let reserved = self.budget_parts.reserve(of, charges, now).await;
+        reserved.map_err(|refusal| self.unreserved(refusal.into()))
     }
 
     fn unreserved(&self, denied: BudgetDenied) -> Denied {
-        if !matches!(denied, BudgetDenied::Over(_)) {
+        if !matches!(denied, BudgetDenied::Over(_) | BudgetDenied::Elsewhere(_)) {
             Meter::add(&self.meter.budgets_unusable);
         }
         Denied::Budget(denied)

@@ -289,17 +289,26 @@ impl Rig {
 
     /// A number of `/status` about budgets, once it is this one.
     pub async fn until_budgets(&self, name: &str, expected: u64) {
+        self.until(name, |budgets| budgets[name] == expected).await;
+    }
+
+    /// A number of `/status` about parts of budgets, once it is at least this one.
+    pub async fn until_parts(&self, name: &str, least: u64) {
+        self.until(name, |budgets| budgets["parts"][name].as_u64().unwrap() >= least).await;
+    }
+
+    async fn until(&self, name: &str, is_so: impl Fn(&serde_json::Value) -> bool) {
         let wait = async {
             loop {
                 let answer = get(self.admin, "/status").await;
                 let status: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
-                if status["budgets"][name] == expected {
+                if is_so(&status["budgets"]) {
                     return;
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(WAIT_MAX, wait).await.unwrap_or_else(|_| panic!("{name} is never {expected}"));
+        tokio::time::timeout(WAIT_MAX, wait).await.unwrap_or_else(|_| panic!("{name} is never so"));
     }
 
     /// One of the counts of requests in `/status`; waits for it to be written, since the client is answered first.

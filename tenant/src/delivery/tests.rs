@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::*;
 use crate::ledger::{Claim, Price, Pricing, Reservation, Used, WorstCase};
 use crate::level::{ModelName, ProjectId};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Directory;
 use crate::error::StoreError;
@@ -20,8 +20,6 @@ use crate::time::UnixMillis;
 
 /// Secrets whose use is noted and not stored. One that finds no place is noted when it is used again.
 pub const USES_MAX: usize = 65_536;
-/// Longest time that a store may take for all of them.
-const STORE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A use of a secret.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -118,11 +116,7 @@ impl Directory {
         if uses.is_empty() {
             return Ok(());
         }
-        let noted = timeout(STORE_TIME_MAX, store.note_uses(&uses)).await;
-        let result = match noted {
-            Ok(result) => result,
-            Err(_) => Err(StoreError::Database(Box::new(sqlx::Error::PoolTimedOut))),
-        };
+        let result = store.note_uses(&uses).await;
         if result.is_err() && !seeded(Fault::UsesForgotten) {
             uses.into_iter().for_each(|noted| self.uses.put(noted));
         }

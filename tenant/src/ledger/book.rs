@@ -9,9 +9,12 @@ use crate::fault::{Fault, seeded};
 use crate::ledger::budget::{BudgetKind, Payer, Period, asked, spent};
 use crate::ledger::calendar::window;
 use crate::ledger::line::{Binds, Line};
+use crate::ledger::part::Part;
 use crate::ledger::price::{Pricing, Used, WorstCase};
 use crate::level::ModelName;
 use crate::time::UnixMillis;
+
+mod part;
 
 /// Windows of a line that are kept, those used last, beside any with an open reservation. A clock that is never
 /// behind its latest time by more than a window finds what it had counted: of the windows that were used since
@@ -48,6 +51,20 @@ pub(crate) struct Sum {
     /// Open reservations that it counts.
     pub(crate) holders: u32,
     pub(crate) told: Told,
+    /// What the store has given this gateway of the budget.
+    pub(crate) part: Part,
+}
+
+impl Sum {
+    /// What is spent and reserved here.
+    pub(crate) const fn used(&self) -> u64 {
+        self.spent.saturating_add(self.reserved)
+    }
+
+    /// What is spent here and, as far as is known, elsewhere.
+    pub(crate) const fn total(&self) -> u64 {
+        self.spent.saturating_add(self.part.spent_elsewhere)
+    }
 }
 
 /// What has been told of a sum, for its hard and for its soft budget.
@@ -138,21 +155,6 @@ impl Book {
             self.lines.get(line).is_none_or(|tally| tally.sums.iter().all(|sum| sum.start != start))
         };
         open.binds.lines(open.payer, &open.model).filter(is_missing).count()
-    }
-
-    /// Whether anything was ever counted of `line`, as far as it is kept.
-    pub(crate) fn knows(&self, line: &Line) -> bool {
-        self.lines.contains_key(line)
-    }
-
-    /// Begins to count `line` with what was spent of it elsewhere, unless it is counted already.
-    pub(crate) fn begin(&mut self, line: &Line, at: UnixMillis, spent: u64) {
-        if self.knows(line) {
-            return;
-        }
-        let sum = Sum { start: window(line.period, at), spent, ..Sum::default() };
-        self.lines.insert(line.clone(), Tally { era: self.era, sums: vec![sum] });
-        self.sums = self.sums.saturating_add(1);
     }
 
     /// Whether every sum of `open` has room for it in 64 bits.

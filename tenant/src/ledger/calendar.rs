@@ -111,6 +111,11 @@ pub(crate) fn window_hours(period: Period, at: UnixMillis) -> Range<u64> {
     window(period, at).saturating_mul(24)..end
 }
 
+/// The hours of the window of `period` that begins with the day `start`.
+pub(crate) fn hours_from(period: Period, start: u64) -> Range<u64> {
+    window_hours(period, midnight(start))
+}
+
 /// When the window of `period` that `at` lies in ends.
 pub(crate) fn resets(period: Period, at: UnixMillis) -> Resets {
     let start = window(period, at);

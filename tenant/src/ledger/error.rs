@@ -6,6 +6,7 @@ use crate::ledger::book::Unfit;
 use crate::ledger::budget::{Budget, Period, REQUEST_BUDGETS_MAX, Unit};
 use crate::ledger::calendar::Resets;
 use crate::ledger::image::Damaged;
+use crate::ledger::part::Shortage;
 use crate::ledger::price::{Used, WorstCase};
 use crate::ledger::reservation::Settled;
 use crate::level::{Level, Models};
@@ -27,7 +28,7 @@ pub struct OverBudget {
     pub period: Period,
     /// What the request may need, in `unit`.
     pub asked: u64,
-    /// What is neither spent nor reserved.
+    /// What is neither spent nor reserved by any gateway, as far as is known.
     pub left: u64,
     /// The budget. A request that asks for more never fits.
     pub limit: u64,
@@ -41,6 +42,20 @@ pub enum BudgetRefusal {
     /// It may use more than is left. The tenant's to act on.
     #[error(transparent)]
     OverBudget(#[from] Box<OverBudget>),
+    /// This gateway holds too little of its budgets. [`BudgetParts`](crate::BudgetParts) asks the store for more.
+    #[error("the parts of {} budgets that this gateway holds are too small for this request", .0.len())]
+    Short(Vec<Shortage>),
+    /// What is left of a budget would do, but other gateways hold it; they give it back when they are asked.
+    #[error("other gateways hold what this one lacks: {0}")]
+    Elsewhere(Box<OverBudget>),
+    /// This gateway holds too little of a budget, and the store that hands it out did not answer in time.
+    #[error("this gateway holds {left_here} of a budget that the store did not give more of in time: {over}")]
+    StoreAway {
+        /// The budget.
+        over: Box<OverBudget>,
+        /// What is left of what this gateway holds of it.
+        left_here: u64,
+    },
     /// A budget counts money, and the model has no price. The operator's to act on.
     #[error("{level} has a budget in money, and this model has no price")]
     Unpriced {

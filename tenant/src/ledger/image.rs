@@ -158,8 +158,11 @@ impl Image {
             Record::Tell { tenant, line, start, kind, highest } => {
                 self.book(*tenant)?.tell(line, *start, *kind, *highest);
             }
-            Record::Before { tenant, line, at, spent } => {
-                self.books.entry(*tenant).or_default().begin(line, *at, *spent);
+            Record::Part { tenant, line, start, part, spent } => {
+                self.books.entry(*tenant).or_default().share(line, *start, *part, *spent);
+            }
+            Record::Forget { tenant, line, start } => {
+                self.books.entry(*tenant).or_default().forget(line, *start);
             }
             Record::Take { number } => self.usage.take(*number)?,
             Record::Confirm { number } => self.usage.confirm(*number)?,
@@ -193,7 +196,8 @@ impl Image {
             | Record::Mark { .. }
             | Record::Settle { .. }
             | Record::Tell { .. }
-            | Record::Before { .. }
+            | Record::Part { .. }
+            | Record::Forget { .. }
             | Record::Take { .. }
             | Record::Confirm { .. }
             | Record::Begin { .. }

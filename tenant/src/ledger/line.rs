@@ -4,7 +4,7 @@ use crate::ledger::budget::{Budget, Payer, Period, Unit};
 use crate::level::{Level, ModelName, Models};
 
 /// What a sum is kept for, apart from its window.
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Line {
     pub(crate) level: Level,
     pub(crate) models: Models,

@@ -19,6 +19,8 @@ pub(crate) enum Entry {
     Told { record: Record, ticket: oneshot::Sender<()> },
     /// Write this.
     Untold { record: Record },
+    /// Say when all that came before is written.
+    Sync { ticket: oneshot::Sender<()> },
     /// Give the batch that is out, or the next.
     Take { answer: oneshot::Sender<Taken> },
     /// This batch is stored.

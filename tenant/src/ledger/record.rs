@@ -9,7 +9,9 @@ use uuid::Uuid;
 use crate::key::KeyId;
 use crate::ledger::book::{Highest, Open, Sum, Told, WINDOWS_KEPT};
 use crate::ledger::budget::{BudgetKind, Payer, Period, Unit};
+use crate::ledger::calendar::window;
 use crate::ledger::line::{Binds, Line};
+use crate::ledger::part::Part;
 use crate::ledger::price::{Price, Pricing, Used, WorstCase};
 use crate::ledger::usage::{Amounts, Place, UsageRow};
 use crate::level::{Level, ModelName, Models, ProjectId};
@@ -18,8 +20,11 @@ use crate::time::UnixMillis;
 
 /// Bytes that a record may have.
 pub(crate) const RECORD_BYTES_MAX: usize = 320;
-/// The form of the journal that this program writes and reads.
-pub(crate) const VERSION: u32 = 1;
+/// The form of the journal that this program writes.
+pub(crate) const VERSION: u32 = 2;
+/// The form of before budgets had parts, which is read still. What it counted of budgets is in the store, or gets there as usage:
+/// a line without a part begins anew.
+const VERSION_WITHOUT_PARTS: u32 = 1;
 
 /// One change of the books, or one part of a checkpoint.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -36,8 +41,10 @@ pub(crate) enum Record {
     Take { number: u64 },
     /// They are stored.
     Confirm { number: u64 },
-    /// So much was spent of a line before it was counted here.
-    Before { tenant: TenantId, line: Line, at: UnixMillis, spent: u64 },
+    /// So much is held of a line in a window, and so much of that is spent.
+    Part { tenant: TenantId, line: Line, start: u64, part: Part, spent: u64 },
+    /// A line is counted no more in a window.
+    Forget { tenant: TenantId, line: Line, start: u64 },
     /// A checkpoint begins; the first record of a file.
     Begin { journal: Uuid, last_id: u64, last_batch: u64 },
     /// A tenant's book.
@@ -67,9 +74,10 @@ impl Record {
             }
             Self::Take { number } => to.u8(5).u64(*number),
             Self::Confirm { number } => to.u8(6).u64(*number),
-            Self::Before { tenant, line, at, spent } => {
-                to.u8(7).bytes(tenant.bytes()).line(line).u64(at.unsigned()).u64(*spent)
+            Self::Part { tenant, line, start, part, spent } => {
+                to.u8(8).bytes(tenant.bytes()).line(line).u64(*start).part(*part).u64(*spent)
             }
+            Self::Forget { tenant, line, start } => to.u8(9).bytes(tenant.bytes()).line(line).u64(*start),
             Self::Begin { journal, last_id, last_batch } => {
                 to.u8(16).u32(VERSION).bytes(journal.as_bytes()).u64(*last_id).u64(*last_batch)
             }
@@ -78,8 +86,8 @@ impl Record {
             }
             Self::Sum { tenant, line, era, sum } => {
                 let Told { hard, soft } = sum.told;
-                let to = to.u8(18).bytes(tenant.bytes()).line(line).u32(*era).u64(sum.start);
-                to.u64(sum.spent).highest(hard).highest(soft)
+                let to = to.u8(22).bytes(tenant.bytes()).line(line).u32(*era).u64(sum.start);
+                to.u64(sum.spent).highest(hard).highest(soft).part(sum.part)
             }
             Self::Open { id, open } => to.u8(19).u64(*id).open(open).used(open.used),
             Self::Row { place, row } => {
@@ -115,14 +123,23 @@ impl Record {
             },
             5 => Self::Take { number: from.u64()? },
             6 => Self::Confirm { number: from.u64()? },
-            7 => Self::Before {
+            // What was spent before, in the form without parts.
+            7 => {
+                let (tenant, line, at) = (from.tenant()?, from.line()?, from.time()?);
+                from.u64()?;
+                let start = window(line.period, at);
+                Self::Part { tenant, line, start, part: Part::NONE, spent: 0 }
+            }
+            8 => Self::Part {
                 tenant: from.tenant()?,
                 line: from.line()?,
-                at: from.time()?,
+                start: from.u64()?,
+                part: from.part()?,
                 spent: from.u64()?,
             },
+            9 => Self::Forget { tenant: from.tenant()?, line: from.line()?, start: from.u64()? },
             16 => {
-                (from.u32()? == VERSION).then_some(())?;
+                matches!(from.u32()?, VERSION | VERSION_WITHOUT_PARTS).then_some(())?;
                 let journal = Uuid::from_bytes(from.array()?);
                 Self::Begin { journal, last_id: from.u64()?, last_batch: from.u64()? }
             }
@@ -131,18 +148,14 @@ impl Record {
                 months: [from.u64()?, from.u64()?, from.u64()?],
                 era: from.u32()?,
             },
-            18 => Self::Sum {
-                tenant: from.tenant()?,
-                line: from.line()?,
-                era: from.u32()?,
-                sum: Sum {
-                    start: from.u64()?,
-                    spent: from.u64()?,
-                    reserved: 0,
-                    holders: 0,
-                    told: Told { hard: from.highest()?, soft: from.highest()? },
-                },
-            },
+            kind @ (18 | 22) => {
+                let (tenant, line, era) = (from.tenant()?, from.line()?, from.u32()?);
+                let (start, counted) = (from.u64()?, from.u64()?);
+                let told = Told { hard: from.highest()?, soft: from.highest()? };
+                let (spent, part) = if kind == 18 { (0, Part::NONE) } else { (counted, from.part()?) };
+                let sum = Sum { start, spent, reserved: 0, holders: 0, told, part };
+                Self::Sum { tenant, line, era, sum }
+            }
             19 => {
                 let (id, open) = (from.u64()?, from.open()?);
                 Self::Open { id, open: Open { used: from.used()?, ..open } }
@@ -202,6 +215,11 @@ impl Put<'_> {
 
     fn highest(&mut self, highest: Highest) -> &mut Self {
         self.u64(highest.limit).u8(highest.percent)
+    }
+
+    fn part(&mut self, part: Part) -> &mut Self {
+        let Part { epoch, amount, seen, spent_elsewhere } = part;
+        self.u64(epoch).u64(amount).u64(seen).u64(spent_elsewhere)
     }
 
     fn line(&mut self, line: &Line) -> &mut Self {
@@ -308,6 +326,11 @@ impl Get<'_> {
 
     fn highest(&mut self) -> Option<Highest> {
         Some(Highest { limit: self.u64()?, percent: self.u8()? })
+    }
+
+    fn part(&mut self) -> Option<Part> {
+        let (epoch, amount, seen) = (self.u64()?, self.u64()?, self.u64()?);
+        Some(Part { epoch, amount, seen, spent_elsewhere: self.u64()? })
     }
 
     fn line(&mut self) -> Option<Line> {

@@ -11,6 +11,7 @@ use crate::ledger::book::{Book, Highest, Open, Sum, Unfit};
 use crate::ledger::budget::{Budget, BudgetKind, Period, Unit, cost};
 use crate::ledger::calendar::{Resets, resets};
 use crate::ledger::error::{LedgerError, MarkBeyond, SettleDefect};
+use crate::ledger::part::Low;
 use crate::ledger::price::{Pricing, Used};
 use crate::ledger::queue::{Entry, Urgency};
 use crate::ledger::record::Record;
@@ -29,6 +30,7 @@ pub struct Reservation {
     /// Those that bind it.
     budgets: Vec<Budget>,
     notices: Vec<BudgetWarning>,
+    low: Vec<Low>,
     state: State,
 }
 
@@ -53,7 +55,7 @@ pub struct BudgetWarning {
     pub kind: BudgetKind,
     /// The threshold, in percents of the limit.
     pub percent: u8,
-    /// What is spent, in `unit`; above the limit for a soft budget at most.
+    /// What is spent, in `unit`, by all gateways as far as is known; above the limit for a soft budget at most.
     pub spent: u64,
     /// The budget.
     pub limit: u64,
@@ -120,14 +122,20 @@ impl Reservation {
         open: Open,
         budgets: Vec<Budget>,
         notices: Vec<BudgetWarning>,
+        low: Vec<Low>,
     ) -> Self {
-        Self { shared, book, id, open, budgets, notices, state: State::Reserved }
+        Self { shared, book, id, open, budgets, notices, low, state: State::Reserved }
     }
 
     /// The highest threshold that each budget had passed when this was reserved, where there is one: for a
     /// header. Unlike [`Settled::warnings`], told as often as it is asked.
     pub fn notices(&self) -> &[BudgetWarning] {
         &self.notices
+    }
+
+    /// Of which budgets little was left here after it.
+    pub(crate) fn low(&self) -> &[Low] {
+        &self.low
     }
 
     /// Whether a budget binds it.
@@ -204,7 +212,7 @@ impl Reservation {
             let mut sum = book.sum(&line, self.open.made);
             let told = *sum.told.of(budget.kind);
             let before = if told.limit == budget.limit { told.percent } else { 0 };
-            let passed = budget.passed(sum.spent).filter(|percent| *percent > before);
+            let passed = budget.passed(sum.total()).filter(|percent| *percent > before);
             let first = news.len();
             news.extend(passed.map(|percent| BudgetWarning::new(budget, percent, sum, self.open.made)));
             if let Some(last) = news.get(first..).and_then(<[_]>::last) {
@@ -234,6 +242,6 @@ impl BudgetWarning {
     pub(crate) fn new(budget: &Budget, percent: u8, sum: Sum, made: UnixMillis) -> Self {
         let Budget { level, unit, period, kind, limit, .. } = *budget;
         let (models, resets) = (budget.models.clone(), resets(period, made));
-        Self { level, models, unit, period, kind, percent, spent: sum.spent, limit, resets }
+        Self { level, models, unit, period, kind, percent, spent: sum.total(), limit, resets }
     }
 }

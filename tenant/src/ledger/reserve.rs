@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use uuid::Uuid;
+
 use crate::fault::{Fault, seeded};
 use crate::ledger::book::{Book, Open, Unfit};
 use crate::ledger::budget::{Budget, BudgetKind, Payer, REQUEST_BUDGETS_MAX, Unit, asked};
 use crate::ledger::calendar::resets;
 use crate::ledger::error::{BudgetRefusal, OverBudget};
 use crate::ledger::line::Binds;
+use crate::ledger::part::{Low, Shortage, Slice, usable};
 use crate::ledger::price::{Pricing, Used, WorstCase};
 use crate::ledger::queue::{Entry, Queue, Urgency};
 use crate::ledger::record::Record;
@@ -18,6 +21,9 @@ use crate::ledger::room::{Hold, Room};
 use crate::level::ModelName;
 use crate::store::TenantId;
 use crate::time::UnixMillis;
+
+/// Requests like the last one for which a part should last; with less, more is asked for.
+const LOW_REQUESTS: u64 = 2;
 
 /// What a request asks of the ledger.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +45,8 @@ pub struct Claim<'a> {
 pub(crate) struct Shared {
     pub(crate) books: Mutex<HashMap<TenantId, Arc<Mutex<Book>>>>,
     pub(crate) queue: Queue,
+    /// Names the journal.
+    pub(crate) journal: Uuid,
     /// The number that a reservation had last.
     pub(crate) last_id: AtomicU64,
     pub(crate) tenants_max: usize,
@@ -71,7 +79,7 @@ impl Shared {
         let row = self.row()?;
         let book = self.book(claim.payer.tenant)?;
         let mut held = book.lock().unwrap_or_else(PoisonError::into_inner);
-        let notices = fits(&held, &budgets, &open)?;
+        let Fits { notices, low } = fits(&held, &budgets, &open)?;
         held.check(&open).map_err(|_: Unfit| BudgetRefusal::TooLarge)?;
         let missing = held.sums_missing(&open);
         let sums = self.sums.take(missing);
@@ -92,35 +100,7 @@ impl Shared {
             hold.keep();
         }
         self.sums.give(forgotten);
-        Ok((Reservation::new(Arc::clone(self), book, id, open, budgets, notices), journalled))
-    }
-
-    /// Begins to count the lines of `budgets` with what was spent of them, where they are not counted yet; the ticket resolves
-    /// when all of it is on disk.
-    pub(crate) fn count_before(
-        &self,
-        tenant: TenantId,
-        budgets: &[(Budget, u64)],
-        now: UnixMillis,
-    ) -> Result<Vec<Journalled>, BudgetRefusal> {
-        let book = self.book(tenant)?;
-        let mut held = book.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tickets = Vec::new();
-        for (budget, spent) in budgets {
-            let (line, spent) = (budget.line(), *spent);
-            if held.knows(&line) {
-                continue;
-            }
-            let place = self.sums.take(1).ok_or(BudgetRefusal::SumsFull { limit: self.sums.limit() })?;
-            let (ticket, journalled) = Journalled::new();
-            let record = Record::Before { tenant, line: line.clone(), at: now, spent };
-            // Under the book's lock, so that the journal has a tenant's records in the order of its book.
-            self.queue.push(Entry::Told { record, ticket }, Urgency::Refusable)?;
-            held.begin(&line, now, spent);
-            place.keep();
-            tickets.push(journalled);
-        }
-        Ok(tickets)
+        Ok((Reservation::new(Arc::clone(self), book, id, open, budgets, notices, low), journalled))
     }
 
     /// A place for the row of usage that the request may need.
@@ -129,7 +109,7 @@ impl Shared {
         self.backlog.take_within(1, limit).ok_or(BudgetRefusal::UsageFull { limit })
     }
 
-    fn book(&self, tenant: TenantId) -> Result<Arc<Mutex<Book>>, BudgetRefusal> {
+    pub(crate) fn book(&self, tenant: TenantId) -> Result<Arc<Mutex<Book>>, BudgetRefusal> {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(book) = books.get(&tenant) {
             return Ok(Arc::clone(book));
@@ -164,23 +144,39 @@ fn bound(claim: &Claim<'_>) -> Result<Vec<Budget>, BudgetRefusal> {
     Ok(budgets)
 }
 
-/// Whether `open` fits every hard budget; the highest threshold that each budget has passed.
-fn fits(book: &Book, budgets: &[Budget], open: &Open) -> Result<Vec<BudgetWarning>, Box<OverBudget>> {
-    let mut notices = Vec::new();
+/// What is to be said of a request that fits.
+struct Fits {
+    /// The highest threshold that each budget has passed.
+    notices: Vec<BudgetWarning>,
+    /// What should be asked for before the next request needs it.
+    low: Vec<Low>,
+}
+
+/// Whether `open` fits what is held of every hard budget.
+fn fits(book: &Book, budgets: &[Budget], open: &Open) -> Result<Fits, BudgetRefusal> {
+    let (mut notices, mut low, mut short) = (Vec::new(), Vec::new(), Vec::new());
     for budget in budgets {
         let sum = book.sum(&budget.line(), open.made);
-        let reserved = if seeded(Fault::SpentOnly) { 0 } else { sum.reserved };
-        let left = budget.limit.saturating_sub(sum.spent).saturating_sub(reserved);
+        let slice = Slice { line: budget.line(), start: sum.start };
+        let used = if seeded(Fault::SpentOnly) { sum.spent } else { sum.used() };
         let asked = asked(budget.unit, open.worst, open.pricing);
+        let left_here = usable(budget, &sum).saturating_sub(used);
         match budget.kind {
-            BudgetKind::Hard if asked > left => {
-                let resets = resets(budget.period, open.made);
-                return Err(Box::new(OverBudget::new(budget, asked, left, resets)));
+            BudgetKind::Hard if asked > left_here => {
+                let left = budget.limit.saturating_sub(sum.part.spent_elsewhere).saturating_sub(used);
+                let over = OverBudget::new(budget, asked, left, resets(budget.period, open.made));
+                short.push(Shortage { slice, limit: budget.limit, over: Box::new(over), left_here });
+                continue;
             }
+            BudgetKind::Hard if left_here.saturating_sub(asked) < asked.saturating_mul(LOW_REQUESTS) => {
+                low.push(Low { slice, limit: Some(budget.limit) });
+            }
+            // A soft one asks for nothing, and only wants to know what others have spent.
+            BudgetKind::Soft if sum.part.epoch == 0 => low.push(Low { slice, limit: None }),
             BudgetKind::Hard | BudgetKind::Soft => {}
         }
-        let highest = budget.passed(sum.spent).last();
+        let highest = budget.passed(sum.total()).last();
         notices.extend(highest.map(|percent| BudgetWarning::new(budget, percent, sum, open.made)));
     }
-    Ok(notices)
+    if short.is_empty() { Ok(Fits { notices, low }) } else { Err(BudgetRefusal::Short(short)) }
 }

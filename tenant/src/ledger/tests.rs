@@ -1,17 +1,17 @@
 mod batches;
-mod before;
 mod bounds;
 mod faults;
 mod folder;
 mod journal;
 mod lives;
-mod medium;
+pub(crate) mod medium;
 mod oracle;
+mod parts;
 mod roll_over;
 mod threads;
 mod warnings;
 mod world;
-mod worlds;
+pub(crate) mod worlds;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,14 +25,14 @@ use crate::key::KeyId;
 use crate::level::{Level, ModelName, Models, ProjectId};
 use medium::Medium;
 
-const DAY: i64 = 86_400_000;
+pub(crate) const DAY: i64 = 86_400_000;
 
-fn at(millis: i64) -> UnixMillis {
+pub(crate) fn at(millis: i64) -> UnixMillis {
     UnixMillis::new(millis).unwrap()
 }
 
 /// The payer of a tenant's project's key, by small numbers.
-fn payer(tenant: u128, project: u128, key: u8) -> Payer {
+pub(crate) fn payer(tenant: u128, project: u128, key: u8) -> Payer {
     let id = format!("key{tenant:04}{project:04}{}", char::from(b'a' + key));
     Payer {
         tenant: TenantId(Uuid::from_u128(tenant)),
@@ -41,39 +41,65 @@ fn payer(tenant: u128, project: u128, key: u8) -> Payer {
     }
 }
 
-fn model(name: &str) -> ModelName {
+pub(crate) fn model(name: &str) -> ModelName {
     ModelName::new(name).unwrap()
 }
 
-fn hard(level: Level, unit: Unit, period: Period, limit: u64) -> Budget {
+pub(crate) fn hard(level: Level, unit: Unit, period: Period, limit: u64) -> Budget {
     let (models, thresholds) = (Models::All, Thresholds::NONE);
     Budget { level, models, unit, period, limit, kind: BudgetKind::Hard, thresholds }
 }
 
-fn price() -> Pricing {
+pub(crate) fn price() -> Pricing {
     Pricing::Priced(Price::new(2_000_000, 500_000, 8_000_000).unwrap())
 }
 
-fn used(prompt: u64, cached: u64, completion: u64) -> Used {
+pub(crate) fn used(prompt: u64, cached: u64, completion: u64) -> Used {
     Used { prompt, cached, completion }
 }
 
 /// What `future` is at now; nothing wakes it.
-fn poll_now<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+pub(crate) fn poll_now<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
+/// A shortage where all of each budget is held: nothing is left.
+fn final_word(refusal: BudgetRefusal) -> BudgetRefusal {
+    let BudgetRefusal::Short(short) = refusal else { return refusal };
+    let short = short.into_iter().find(Shortage::nothing_left).expect("all is held");
+    BudgetRefusal::OverBudget(short.over)
+}
+
+/// Gives this gateway all of each hard budget in the windows of `now`, as a store would that no other gateway asks.
+pub(crate) fn give_all(shared: &Shared, claim: &Claim<'_>, now: UnixMillis) {
+    let Claim { payer, model, budgets, .. } = *claim;
+    let (tenant, binds) = (payer.tenant, |budget: &&Budget| budget.binds(&payer, model));
+    for budget in budgets.iter().filter(binds).filter(|budget| budget.kind == BudgetKind::Hard) {
+        let slice = Slice { line: budget.line(), start: window(budget.period, now) };
+        let part = Part { epoch: 1, amount: budget.limit, seen: budget.limit, ..Part::NONE };
+        if shared.held(tenant, &slice).part != part {
+            // Where there is no room for the sum, the reservation says so.
+            shared.share(tenant, &slice, part, Spent::default()).unwrap_or_default();
+        }
+    }
+}
+
 /// Books and a writer that a test moves by hand, so that each order of steps can be had.
-struct Bench {
-    shared: Arc<Shared>,
-    writer: Writer<Medium>,
-    medium: Medium,
-    replayed: Replayed,
+pub(crate) struct Bench {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) writer: Writer<Medium>,
+    pub(crate) medium: Medium,
+    pub(crate) replayed: Replayed,
 }
 
 impl Bench {
-    fn fresh(bounds: Bounds) -> Self {
+    pub(crate) fn fresh(bounds: Bounds) -> Self {
         Self::open(&Source::Fresh(Uuid::from_u128(7)), bounds).unwrap()
+    }
+
+    /// One of several gateways.
+    pub(crate) fn named(name: u128) -> Self {
+        Self::open(&Source::Fresh(Uuid::from_u128(name)), Bounds::FULL).unwrap()
     }
 
     fn open(source: &Source, bounds: Bounds) -> Result<Self, LedgerError> {
@@ -83,12 +109,12 @@ impl Bench {
     }
 
     /// As after a crash that left `bytes`.
-    fn reopen(bytes: Vec<u8>) -> Result<Self, LedgerError> {
+    pub(crate) fn reopen(bytes: Vec<u8>) -> Result<Self, LedgerError> {
         Self::open(&Source::Bytes(bytes), Bounds::FULL)
     }
 
     /// Commits what waits, at most `count`.
-    fn commit(&mut self, count: usize) -> io::Result<()> {
+    pub(crate) fn commit(&mut self, count: usize) -> io::Result<()> {
         let mut entries = Vec::new();
         let count = count.min(self.shared.queue.len());
         if count > 0 {
@@ -97,12 +123,26 @@ impl Bench {
         self.writer.commit(&mut entries)
     }
 
-    fn begin(&self, claim: &Claim<'_>, now: UnixMillis) -> Result<(Reservation, Journalled), BudgetRefusal> {
-        self.shared.begin(claim, now)
+    /// Begins, where this gateway holds all of each budget.
+    pub(crate) fn begin(
+        &self,
+        claim: &Claim<'_>,
+        now: UnixMillis,
+    ) -> Result<(Reservation, Journalled), BudgetRefusal> {
+        self.give_all(claim, now);
+        self.shared.begin(claim, now).map_err(final_word)
+    }
+
+    pub(crate) fn give_all(&self, claim: &Claim<'_>, now: UnixMillis) {
+        give_all(&self.shared, claim, now);
     }
 
     /// Reserves, and makes it durable.
-    fn reserve(&mut self, claim: &Claim<'_>, now: UnixMillis) -> Result<Reservation, BudgetRefusal> {
+    pub(crate) fn reserve(
+        &mut self,
+        claim: &Claim<'_>,
+        now: UnixMillis,
+    ) -> Result<Reservation, BudgetRefusal> {
         let (reservation, mut journalled) = self.begin(claim, now)?;
         while self.shared.queue.len() > 0 {
             self.commit(FRAME_RECORDS_MAX).unwrap();
@@ -111,21 +151,28 @@ impl Bench {
         Ok(reservation)
     }
 
+    /// Reserves of what is held.
+    pub(crate) fn reserve_held(&mut self, claim: &Claim<'_>, now: UnixMillis) -> Reservation {
+        let (reservation, _) = self.shared.begin(claim, now).unwrap();
+        self.commit(usize::MAX).unwrap();
+        reservation
+    }
+
     /// `(spent, reserved)` of a budget.
-    fn sum(&self, tenant: TenantId, budget: &Budget, now: UnixMillis) -> (u64, u64) {
+    pub(crate) fn sum(&self, tenant: TenantId, budget: &Budget, now: UnixMillis) -> (u64, u64) {
         let books = self.shared.books.lock().unwrap();
         let sum = books.get(&tenant).map(|book| book.lock().unwrap().sum(&budget.line(), now));
         sum.map_or((0, 0), |sum| (sum.spent, sum.reserved))
     }
 
-    fn take(&mut self) -> Taken {
+    pub(crate) fn take(&mut self) -> Taken {
         let (answer, mut taken) = oneshot::channel();
         self.shared.queue.push(Entry::Take { answer }, Urgency::Refusable).unwrap();
         self.commit(usize::MAX).unwrap();
         taken.try_recv().unwrap()
     }
 
-    fn confirm(&mut self, number: u64) -> Result<(), LedgerError> {
+    pub(crate) fn confirm(&mut self, number: u64) -> Result<(), LedgerError> {
         let (answer, mut confirmed) = oneshot::channel();
         self.shared.queue.push(Entry::Confirm { number, answer }, Urgency::Refusable).unwrap();
         self.commit(usize::MAX).unwrap();

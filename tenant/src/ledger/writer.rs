@@ -107,6 +107,7 @@ impl<D: Disk> Writer<D> {
                 self.answers.push(Answer::Written(ticket));
             }
             Entry::Untold { record } => self.write(&record)?,
+            Entry::Sync { ticket } => self.answers.push(Answer::Written(ticket)),
             Entry::Take { answer } => {
                 if let Some(number) = self.image.usage.next_batch() {
                     self.write(&Record::Take { number })?;

@@ -58,7 +58,7 @@ impl Store {
         self.change_budget(&BudgetEntry::Set(budget.clone()), Expect::Any, now).await
     }
 
-    /// Lifts a budget; what it counted is kept, and counts again if it is set again within the period.
+    /// Lifts a budget. Set again, it begins with what the store has as used of its period by then.
     ///
     /// # Errors
     /// As [`Store::change_budget`].
@@ -209,10 +209,11 @@ async fn write(
 ) -> Result<(), StoreError> {
     let [level, subject, model, unit, period, kind] = stored_name(name);
     sqlx::query(
-        "INSERT INTO budgets (level, subject, model, unit, period, kind, tenant, amount, thresholds, revision)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+        "INSERT INTO budgets (level, subject, model, unit, period, kind, tenant, amount, thresholds, revision, since)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)
          ON CONFLICT (level, subject, model, unit, period, kind)
-         DO UPDATE SET amount = excluded.amount, thresholds = excluded.thresholds, revision = excluded.revision",
+         DO UPDATE SET amount = excluded.amount, thresholds = excluded.thresholds, revision = excluded.revision,
+            since = CASE WHEN budgets.amount IS NULL THEN excluded.since ELSE budgets.since END",
     )
     .bind(level)
     .bind(subject)

@@ -2,7 +2,7 @@
 
 use ring::rand::{SecureRandom, SystemRandom};
 use sqlx::AnyPool;
-use sqlx::{Any, AnyConnection, Transaction};
+use sqlx::{Any, AnyConnection, Connection, Transaction};
 
 use crate::error::StoreError;
 use crate::store::dialect::Dialect;
@@ -14,13 +14,16 @@ pub(super) const CHANNEL: &str = "bulkhead_store";
 pub(super) const HISTORY_MAX: i64 = 4_096;
 
 /// A change under way. Dropped, it has not happened.
-pub(super) struct Change {
-    transaction: Transaction<'static, Any>,
+pub(super) struct ChangeOn<'c> {
+    transaction: Transaction<'c, Any>,
     dialect: Dialect,
     revision: i64,
 }
 
-impl Change {
+/// One on a connection of its own.
+pub(super) type Change = ChangeOn<'static>;
+
+impl ChangeOn<'static> {
     /// Begins a change as the only writer, so that what it reads cannot move before it writes, and revisions are committed in
     /// their order: a follower that has seen one has seen all before it.
     pub(super) async fn begin(
@@ -28,9 +31,27 @@ impl Change {
         dialect: Dialect,
         random: &SystemRandom,
     ) -> Result<Self, StoreError> {
+        Self::on_transaction(pool.begin_with(dialect.begin_change()).await?, dialect, random).await
+    }
+}
+
+impl<'c> ChangeOn<'c> {
+    /// The same on a connection that is at hand.
+    pub(super) async fn begin_on(
+        connection: &'c mut AnyConnection,
+        dialect: Dialect,
+        random: &SystemRandom,
+    ) -> Result<Self, StoreError> {
+        Self::on_transaction(connection.begin_with(dialect.begin_change()).await?, dialect, random).await
+    }
+
+    async fn on_transaction(
+        mut transaction: Transaction<'c, Any>,
+        dialect: Dialect,
+        random: &SystemRandom,
+    ) -> Result<Self, StoreError> {
         let mut token = [0; 8];
         random.fill(&mut token).map_err(|_| StoreError::NoRandomness)?;
-        let mut transaction = pool.begin_with(dialect.begin_change()).await?;
         let revision: i64 =
             sqlx::query_scalar("UPDATE revision SET value = value + 1 WHERE one = 1 RETURNING value")
                 .fetch_one(&mut *transaction)

@@ -37,6 +37,15 @@ impl Dialect {
         }
     }
 
+    /// Begins an exchange of parts. Other gateways wait for it: where its own gateway falls silent in the midst, a server gives it up
+    /// soon.
+    pub(super) const fn begin_exchange(self) -> &'static str {
+        match self {
+            Self::Sqlite => "BEGIN IMMEDIATE",
+            Self::Postgres => "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '2s'",
+        }
+    }
+
     /// Begins a look at one moment, over several statements.
     pub(super) const fn begin_look(self) -> &'static str {
         match self {

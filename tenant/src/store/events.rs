@@ -41,13 +41,15 @@ pub enum Action {
     LimitChange,
     /// A budget was set or lifted.
     BudgetChange,
+    /// What a gateway had not used of its parts of budgets was taken back.
+    BudgetRelease,
     /// The price list was set.
     PriceChange,
 }
 
 impl Action {
     /// All there are.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::TenantCreate,
         Self::TenantChange,
         Self::ProjectCreate,
@@ -56,6 +58,7 @@ impl Action {
         Self::KeyRevoke,
         Self::LimitChange,
         Self::BudgetChange,
+        Self::BudgetRelease,
         Self::PriceChange,
     ];
 
@@ -70,6 +73,7 @@ impl Action {
             Self::KeyRevoke => "key.revoke",
             Self::LimitChange => "limit.change",
             Self::BudgetChange => "budget.change",
+            Self::BudgetRelease => "budget.release",
             Self::PriceChange => "price.change",
         }
     }

@@ -184,6 +184,7 @@ pub(super) fn migrations(dialect: Dialect) -> Migrator {
         ("tokens", include_str!("../../migrations/0005_tokens.sql")),
         ("events and answers", include_str!("../../migrations/0006_events_and_answers.sql")),
         ("budgets", include_str!("../../migrations/0007_budgets.sql")),
+        ("budget parts", include_str!("../../migrations/0008_budget_parts.sql")),
         ("leaks and accounts", include_str!("../../migrations/0009_leaks_and_accounts.sql")),
     ];
     let migration = |(version, (name, sql)): (i64, (&'static str, &'static str))| {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
+use crate::error::StoreError;
+
 /// From a short question to its answer, the way to the server and its greeting among them.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// From a question about many rows to its answer: as long as a server works on a statement before it gives it up.
@@ -39,6 +41,14 @@ impl Patience {
     ) -> Result<T, sqlx::Error> {
         in_time(self.rows_max, asked).await
     }
+}
+
+/// What comes of work on a connection, if it is done in time.
+pub(super) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    timeout(limit, work).await.map_err(|_| sqlx::Error::Io(too_late(limit)))?
 }
 
 /// A wait that is over is an error of the connection: nobody knows what became of what was said on it.

@@ -2,14 +2,15 @@
 
 use std::ops::Range;
 
-use sqlx::Row;
 use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Connection, Row};
 
 use crate::error::StoreError;
 use crate::fault::{Fault, seeded};
 use crate::key::KeyId;
 use crate::ledger::{Amounts, Batch, Budget, Unit, UsageRow, hour, window_hours};
-use crate::level::{Level, ModelName, ProjectId};
+use crate::level::{Level, ModelName, Models, ProjectId};
+use crate::store::patience::within;
 use crate::store::{Store, TenantId, limits, row};
 use crate::time::UnixMillis;
 
@@ -102,10 +103,25 @@ impl Store {
     /// Adds a batch, all of it, unless it was added before; forgets what is older than [`USAGE_HOURS_KEPT`].
     ///
     /// # Errors
-    /// As the database reports; then it is to be tried again, with the same batch.
+    /// As the database reports, or when it does not answer within 30 s; then it is to be tried again, with the same batch.
     pub async fn add_usage(&self, batch: &Batch, now: UnixMillis) -> Result<Stored, StoreError> {
+        let mut connection = self.patience.answer(self.pool.acquire()).await?;
+        let added = within(self.patience.rows_max, self.add_usage_on(&mut connection, batch, now)).await;
+        if added.is_err() {
+            // Given back, it might be waited for once more.
+            connection.close_on_drop();
+        }
+        added
+    }
+
+    async fn add_usage_on(
+        &self,
+        connection: &mut AnyConnection,
+        batch: &Batch,
+        now: UnixMillis,
+    ) -> Result<Stored, StoreError> {
         let (journal, number) = (batch.journal.to_string(), signed(batch.number));
-        let mut adding = self.pool.begin_with(self.dialect.begin_change()).await?;
+        let mut adding = connection.begin_with(self.dialect.begin_change()).await?;
         // Taken or raised first: of two that add the same batch, one waits for the other, and then adds nothing.
         let raised = sqlx::query(
             "INSERT INTO usage_batches (journal, number, confirmed_ms) VALUES ($1, $2, $3)
@@ -204,22 +220,36 @@ impl Store {
     /// # Errors
     /// As the database reports.
     pub async fn spent(&self, budget: &Budget, now: UnixMillis) -> Result<u64, StoreError> {
-        let hours = window_hours(budget.period, now);
+        let of = (budget.level, &budget.models, budget.unit);
+        self.spent_in(of, window_hours(budget.period, now)).await
+    }
+
+    /// What was used in these hours of what is counted so.
+    pub(super) async fn spent_in(
+        &self,
+        (level, models, unit): (Level, &Models, Unit),
+        hours: Range<u64>,
+    ) -> Result<u64, StoreError> {
         // One text for each level: an index serves what a statement names, and not what it might.
-        let asked = match budget.level {
+        let asked = match level {
             Level::Tenant(_) => sqlx::query_scalar(spent!("tenant")),
             Level::Project(_) => sqlx::query_scalar(spent!("project")),
             Level::Key(_) => sqlx::query_scalar(spent!("subject")),
         };
-        let spent: i64 = asked
-            .bind(i64::from(budget.unit == Unit::MicroMoney))
+        let mut connection = self.patience.answer(self.pool.acquire()).await?;
+        let asked = asked
+            .bind(i64::from(unit == Unit::MicroMoney))
             .bind(signed(hours.start))
             .bind(signed(hours.end))
-            .bind(limits::subject(budget.level))
-            .bind(limits::model(&budget.models).to_owned())
-            .fetch_one(&self.pool)
-            .await?;
-        number(spent, "cost_micro")
+            .bind(limits::subject(level))
+            .bind(limits::model(models).to_owned())
+            .fetch_one(&mut *connection);
+        let spent = self.patience.rows(asked).await;
+        if spent.is_err() {
+            // Given back, it might be waited for once more.
+            connection.close_on_drop();
+        }
+        number(spent?, "cost_micro")
     }
 }
 

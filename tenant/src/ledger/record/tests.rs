@@ -97,9 +97,20 @@ fn record() -> impl Strategy<Value = Record> {
         (tenant(), line(), any::<u32>(), any::<[u64; 2]>(), highest(), highest()).prop_map(
             |(tenant, line, era, [start, spent], hard, soft)| {
                 let told = Told { hard, soft };
-                Record::Sum { tenant, line, era, sum: Sum { start, spent, told, ..Sum::default() } }
+                let part = Part { epoch: start, amount: spent, seen: 7, spent_elsewhere: 8 };
+                Record::Sum { tenant, line, era, sum: Sum { start, spent, told, part, ..Sum::default() } }
             }
         ),
+        (tenant(), line(), any::<[u64; 6]>()).prop_map(|(tenant, line, numbers)| {
+            let [start, epoch, amount, seen, spent_elsewhere, all_spent] = numbers;
+            let part = Part { epoch, amount, seen, spent_elsewhere };
+            Record::Part { tenant, line, start, part, spent: all_spent }
+        }),
+        (tenant(), line(), any::<u64>()).prop_map(|(tenant, line, start)| Record::Forget {
+            tenant,
+            line,
+            start
+        }),
         row,
         any::<u128>().prop_map(|name| Record::Life { name: Uuid::from_u128(name) }),
         any::<u64>().prop_map(|records| Record::End { records }),
@@ -122,7 +133,8 @@ proptest! {
 
     #[test]
     fn noise_is_read_without_a_panic_and_written_back_as_it_was(noise in prop::collection::vec(any::<u8>(), 0..330)) {
-        for kind in (0..32).chain([255]) {
+        // 7 and 18 are of the form without parts, and are written no more; of 16, the one with parts is.
+        for kind in (0..32).chain([255]).filter(|kind| ![7, 16, 18].contains(kind)) {
             let bytes = [&[kind], &noise[..]].concat();
             if let Some(record) = Record::read(&bytes) {
                 let mut again = Vec::new();

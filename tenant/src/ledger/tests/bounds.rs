@@ -134,7 +134,9 @@ fn each_place_has_a_bound_and_is_given_back() {
     bench.confirm(1).unwrap();
     assert_eq!(bench.shared.backlog.taken(), 0);
 
-    let sums = [Period::Day, Period::Month].map(|period| hard(Level::Key(one.key), Unit::Tokens, period, 99));
+    let soft =
+        |period| Budget { kind: BudgetKind::Soft, ..hard(Level::Key(one.key), Unit::Tokens, period, 99) };
+    let sums = [Period::Day, Period::Month].map(soft);
     ask(&mut bench, one, &sums, 0).map(drop).unwrap();
     let sums = sums.map(|budget| Budget { level: Level::Key(other.key), ..budget });
     let refused = ask(&mut bench, other, &sums, 0).err();
@@ -155,6 +157,8 @@ fn a_full_queue_refuses_reservations_and_never_a_settlement() {
     let (payer, name) = (payer(1, 1, 0), model("a"));
     let budgets = [hard(Level::Key(payer.key), Unit::Tokens, Period::Day, 100)];
     let claim = Claim { payer, model: &name, pricing: price(), budgets: &budgets, worst: worst() };
+    bench.give_all(&claim, at(0));
+    bench.commit(usize::MAX).unwrap();
     let mut first = bench.begin(&claim, at(0)).unwrap().0;
     let second = bench.begin(&claim, at(0)).unwrap().0;
     let refused = bench.begin(&claim, at(0)).err();

@@ -18,6 +18,7 @@ async fn what_is_reserved_settled_and_open_is_there_after_a_restart() {
     let (ledger, replayed) = Ledger::open(&path, at(0)).unwrap();
     assert_eq!(replayed, Replayed { records: 0, cut_bytes: 0, settled: 0 });
     assert!(matches!(Ledger::open(&path, at(0)), Err(LedgerError::Locked)));
+    give_all(&ledger.shared, &claim(&name, &budgets), at(0));
     let settled = ledger.reserve(claim(&name, &budgets), at(0)).await.unwrap();
     let settled = settled.settle(used(3, 1, 2)).unwrap();
     assert_eq!(settled.cost, Cost::MicroUnits(21));
@@ -50,6 +51,7 @@ async fn a_dropped_future_gives_back_what_it_reserved() {
     let budgets = [hard(Level::Tenant(payer(1, 1, 0).tenant), Unit::Tokens, Period::Total, 20)];
     let name = model("a");
     let (ledger, _) = Ledger::open(folder.path(), at(0)).unwrap();
+    give_all(&ledger.shared, &claim(&name, &budgets), at(0));
     for _ in 0..50 {
         let mut future = Box::pin(ledger.reserve(claim(&name, &budgets), at(0)));
         drop(poll_now(&mut future));
@@ -66,6 +68,7 @@ async fn a_journal_is_bounded_and_its_file_replaced() {
     let name = model("a");
     let budgets = [hard(Level::Tenant(payer(1, 1, 0).tenant), Unit::Tokens, Period::Total, 10_000)];
     let (ledger, _) = Ledger::open_within(folder.path(), bounds, at(0)).unwrap();
+    give_all(&ledger.shared, &claim(&name, &budgets), at(0));
     for _ in 0..60 {
         let reservation = ledger.reserve(claim(&name, &budgets), at(0)).await.unwrap();
         reservation.settle(used(1, 0, 0)).unwrap().journalled.await.unwrap();

@@ -185,6 +185,7 @@ fn a_full_disk_refuses_and_never_pretends() {
         let medium = Medium::default();
         let source = Source::Fresh(Uuid::from_u128(7));
         let (ledger, _) = Ledger::open_on(&source, medium.clone(), Bounds::FULL).unwrap();
+        give_all(&ledger.shared, &claim, at(0));
         let first = ledger.shared.begin(&claim, at(0)).unwrap();
         first.1.wait().unwrap();
         medium.fail_after(operations);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::ledger::disk::Disk;
 
 #[derive(Clone, Default)]
-pub(super) struct Medium(Arc<Mutex<State>>);
+pub(crate) struct Medium(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
@@ -19,19 +19,19 @@ struct State {
 
 impl Medium {
     /// After `operations` more, each fails, as on a full or broken disk.
-    pub(super) fn fail_after(&self, operations: usize) {
+    pub(crate) fn fail_after(&self, operations: usize) {
         self.0.lock().unwrap().fuse = Some(operations);
     }
 
     /// What a crash leaves: all that was synced, and `choose(n)` of the n bytes that were not.
-    pub(super) fn survivor(&self, choose: &mut dyn FnMut(usize) -> usize) -> Vec<u8> {
+    pub(crate) fn survivor(&self, choose: &mut dyn FnMut(usize) -> usize) -> Vec<u8> {
         let state = self.0.lock().unwrap();
         let kept = choose(state.unsynced.len() + 1);
         [&state.synced[..], &state.unsynced[..kept]].concat()
     }
 
     /// All that was synced.
-    pub(super) fn synced(&self) -> Vec<u8> {
+    pub(crate) fn synced(&self) -> Vec<u8> {
         self.0.lock().unwrap().synced.clone()
     }
 

@@ -39,9 +39,10 @@ async fn client(ledger: Arc<Ledger>, seed: u64, told: Arc<Acknowledged>) {
     for _ in 0..LIVES {
         let worst = WorstCase::new(60, 20, 2).unwrap();
         let claim = Claim { payer, model: &name, pricing: price(), budgets: &budgets, worst };
+        give_all(&ledger.shared, &claim, at(5));
         let mut reservation = match ledger.reserve(claim, at(5)).await {
             Ok(reservation) => reservation,
-            Err(BudgetRefusal::OverBudget(_)) => {
+            Err(BudgetRefusal::Short(short)) if short.iter().any(Shortage::nothing_left) => {
                 told.refused.fetch_add(1, Ordering::Relaxed);
                 continue;
             }

@@ -173,7 +173,10 @@ impl<'a> World<'a> {
         let worst = WorstCase::new(WORST[0], WORST[1] / 2, 2).unwrap();
         let budgets = self.budgets.clone();
         let claim = Claim { payer, model: &model, pricing, budgets: &budgets, worst };
+        let given = self.bench.shared.queue.len();
+        self.bench.give_all(&claim, at_millis(self.now));
         let before = self.bench.shared.queue.len();
+        self.events.extend((given..before).map(|_| Event::Other));
         let begun = self.bench.begin(&claim, at_millis(self.now));
         for budget in budgets.iter().filter(|budget| budget.binds(&payer, &model)) {
             let (spent, reserved) = self.bench.sum(payer.tenant, budget, at_millis(self.now));

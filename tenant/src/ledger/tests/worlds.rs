@@ -13,7 +13,7 @@ const SOAK_WORLDS: u64 = 100_000;
 const PLAN: Plan = Plan { clients: 64, requests_each: 1, kill_one_in: 400 };
 
 /// SplitMix64 (Steele, Lea, Flood 2014): a few lines, and the seed says it all.
-pub(super) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
+pub(crate) fn choices(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
     move |count| {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,0 +1,227 @@
+//! What the store answers, case by case, on both databases.
+
+use super::*;
+use crate::error::StoreError;
+use crate::ledger::{Amounts, Batch, UsageRow, hour};
+use crate::purpose::Reach;
+use crate::store::tests::on_both;
+use crate::store::{Action, PART_GATEWAYS_MAX};
+
+on_both!(
+    parts_and_what_was_used_before_are_at_most_the_budget,
+    a_message_that_comes_twice_or_late_lowers_nothing,
+    a_budget_that_is_set_again_counts_what_is_held_of_before,
+    who_waits_longest_gets_what_is_given_back,
+    a_wish_that_nobody_can_fulfil_keeps_nothing_from_others,
+    a_crowd_is_refused,
+    what_a_gateway_that_is_gone_has_not_used_is_taken_back,
+    parts_of_periods_long_over_are_forgotten,
+);
+
+/// What gateways say to a store of one budget of 100 tokens a day.
+pub(super) struct Asked {
+    database: Database,
+    payer: Payer,
+    budget: Budget,
+    now: i64,
+}
+
+impl Asked {
+    pub(super) async fn of(database: Database) -> Self {
+        let payer = payer(&database).await;
+        let budget = hard(Level::Tenant(payer.tenant), Period::Day, 100);
+        database.store.set_budget(&budget, at(NOON)).await.unwrap();
+        Self { database, payer, budget, now: NOON }
+    }
+
+    fn ask(&self, epoch: u64, [held, spent, used]: [u64; 3], grow: Grow) -> PartAsk {
+        let slice = slice(&self.budget, self.now);
+        PartAsk { slice, epoch, held, version: None, spent, used, grow, base: None }
+    }
+
+    async fn say(&self, gateway: &str, ask: &PartAsk) -> PartAnswer {
+        let limit = std::time::Duration::from_secs(20);
+        let asks = std::slice::from_ref(ask);
+        self.database.store.exchange_parts(gateway, asks, at(self.now), limit).await.unwrap().remove(0)
+    }
+
+    /// The answer, with the base summed up where it is not known.
+    async fn told(&self, gateway: &str, ask: &PartAsk) -> PartTold {
+        let mut answer = self.say(gateway, ask).await;
+        if let PartAnswer::BaseUnknown { epoch } = answer {
+            let used = self.database.store.used_before(&ask.slice).await.unwrap();
+            answer = self.say(gateway, &PartAsk { base: Some(Base { epoch, used }), ..ask.clone() }).await;
+        }
+        let PartAnswer::Told(told) = answer else { panic!("{answer:?}") };
+        told
+    }
+
+    /// A part for a request of this size, by a gateway that holds nothing.
+    async fn first(&self, gateway: &str, need: u64) -> PartTold {
+        self.told(gateway, &self.ask(0, [0; 3], for_one(need))).await
+    }
+
+    async fn wanted(&self, gateway: &str) -> usize {
+        self.database.store.wanted_parts(gateway, at(self.now)).await.unwrap().len()
+    }
+}
+
+fn for_one(need: u64) -> Grow {
+    Grow::For { one: need, all: need }
+}
+
+async fn parts_and_what_was_used_before_are_at_most_the_budget(database: Database) {
+    let mut asked = Asked::of(database).await;
+    let amounts = Amounts { requests: 1, prompt: 20, ..Amounts::default() };
+    let row = UsageRow { hour: hour(at(NOON)), payer: asked.payer, model: model("m"), amounts };
+    let batch = Batch { journal: uuid::Uuid::from_u128(9), number: 1, rows: vec![row] };
+    asked.database.store.add_usage(&batch, at(NOON)).await.unwrap();
+    let first = asked.first("a", 16).await;
+    assert_eq!((first.amount, first.spent_elsewhere), (16, 20), "80 / 8 is less");
+    let more = asked.told("a", &asked.ask(first.epoch, [16, 3, 10], Grow::AsMayBe)).await;
+    assert_eq!(more.amount, 24, "64 are free");
+    let other = asked.first("b", 10).await;
+    assert_eq!((other.amount, other.spent_elsewhere), (10, 23));
+    // Of those that wait, who asks least is served though all together do not fit.
+    let some = asked.told("c", &asked.ask(0, [0; 3], Grow::For { one: 40, all: 400 })).await;
+    assert_eq!(some.amount, 46, "all that is left");
+    assert_eq!(asked.first("d", 1).await.amount, 0);
+    asked.budget.limit = 110;
+    asked.database.store.set_budget(&asked.budget, at(NOON)).await.unwrap();
+    assert_eq!(asked.first("d", 10).await.amount, 10, "a higher limit, and the same count");
+    asked.budget.limit = 60;
+    asked.database.store.set_budget(&asked.budget, at(NOON)).await.unwrap();
+    assert_eq!(asked.told("d", &asked.ask(first.epoch, [10, 0, 0], for_one(11))).await.amount, 10);
+    asked.now += DAY;
+    assert_eq!(asked.first("d", 40).await.amount, 40, "another day");
+    let soft = Budget { kind: BudgetKind::Soft, period: Period::Month, ..asked.budget.clone() };
+    asked.database.store.set_budget(&soft, at(NOON)).await.unwrap();
+    asked.budget = soft;
+    let told = asked.told("a", &asked.ask(0, [5, 5, 5], Grow::AsMayBe)).await;
+    assert_eq!((told.amount, told.spent, told.spent_elsewhere), (5, 5, 20), "a soft one is only told of");
+    asked.database.store.lift_budget(&asked.budget.name(), at(NOON)).await.unwrap();
+    assert_eq!(asked.say("a", &asked.ask(told.epoch, [5; 3], Grow::Not)).await, PartAnswer::Stale);
+    assert_eq!(asked.say("a", &asked.ask(0, [0; 3], Grow::Not)).await, PartAnswer::Lifted);
+}
+
+async fn a_message_that_comes_twice_or_late_lowers_nothing(database: Database) {
+    late(Asked::of(database).await).await;
+}
+
+pub(super) async fn late(asked: Asked) {
+    let first = asked.first("a", 60).await;
+    assert_eq!(asked.first("a", 60).await.amount, 60, "the first answer was lost");
+    let held = asked.told("a", &asked.ask(first.epoch, [60, 0, 0], Grow::Not)).await;
+    let back = PartAsk { version: Some(held.version), ..asked.ask(first.epoch, [10, 0, 10], Grow::Not) };
+    // It is given up, and asked for again; then it comes.
+    let again = asked.told("a", &asked.ask(first.epoch, [10, 0, 10], for_one(50))).await;
+    assert_eq!(again.amount, 60);
+    assert_eq!(asked.told("a", &back).await.amount, 60, "60 are held by now");
+    assert_eq!(asked.first("b", 50).await.amount, 0);
+    let told = asked.told("a", &asked.ask(first.epoch, [60, 0, 10], Grow::Not)).await;
+    let back = PartAsk { version: Some(told.version), ..back };
+    assert_eq!(asked.told("a", &back).await.amount, 10, "in its turn it is given back");
+    assert_eq!(asked.first("b", 50).await.amount, 50);
+    // One that has forgotten is told what it had spent.
+    let spent = asked.told("a", &asked.ask(first.epoch, [10, 8, 9], Grow::Not)).await;
+    let told = asked.told("a", &asked.ask(0, [0; 3], Grow::Not)).await;
+    assert_eq!((spent.spent, told.spent, told.amount), (8, 8, 10));
+}
+
+async fn a_budget_that_is_set_again_counts_what_is_held_of_before(database: Database) {
+    set_again(Asked::of(database).await).await;
+}
+
+pub(super) async fn set_again(asked: Asked) {
+    let first = asked.first("a", 60).await;
+    asked.database.store.lift_budget(&asked.budget.name(), at(NOON)).await.unwrap();
+    asked.database.store.set_budget(&asked.budget, at(NOON)).await.unwrap();
+    let other = asked.first("b", 40).await;
+    assert!(other.epoch > first.epoch && other.amount == 40, "{other:?}");
+    assert_eq!(asked.first("c", 1).await.amount, 0, "60 may still be spent");
+    assert_eq!(asked.say("a", &asked.ask(first.epoch, [60, 0, 5], Grow::Not)).await, PartAnswer::Stale);
+    assert_eq!(asked.first("c", 1).await.amount, 0, "and until they are let go");
+    let anew = asked.told("a", &asked.ask(0, [5, 0, 5], Grow::Not)).await;
+    assert_eq!((anew.epoch, anew.amount), (other.epoch, 5), "what runs counts on");
+    assert_eq!(asked.first("c", 55).await.amount, 55);
+}
+
+async fn who_waits_longest_gets_what_is_given_back(database: Database) {
+    let mut asked = Asked::of(database).await;
+    let first = asked.first("a", 90).await;
+    assert_eq!(asked.wanted("a").await, 0);
+    assert_eq!(asked.first("b", 30).await.amount, 0);
+    assert_eq!((asked.wanted("a").await, asked.wanted("b").await), (1, 0));
+    asked.now += 10;
+    assert_eq!(asked.first("c", 5).await.amount, 0, "the 10 that are free wait for who came before");
+    let held = asked.told("a", &asked.ask(first.epoch, [90, 0, 50], Grow::Not)).await;
+    let back = asked.ask(first.epoch, [50, 0, 50], for_one(20));
+    asked.now += 10;
+    let back = asked.told("a", &PartAsk { version: Some(held.version), ..back }).await;
+    assert_eq!(back.amount, 50, "who gave back waits behind them");
+    assert_eq!(asked.first("c", 5).await.amount, 5, "there is enough for both now");
+    assert_eq!(asked.first("b", 30).await.amount, 30);
+    assert_eq!(asked.wanted("a").await, 0);
+    asked.now += 10_000;
+    assert_eq!(asked.first("c", 5).await.amount, 5);
+    assert_eq!(asked.wanted("b").await, 0, "a wish lasts as long as somebody waits");
+}
+
+async fn a_wish_that_nobody_can_fulfil_keeps_nothing_from_others(database: Database) {
+    let asked = Asked::of(database).await;
+    let first = asked.first("a", 60).await;
+    asked.told("a", &asked.ask(first.epoch, [60, 10, 60], Grow::Not)).await;
+    assert_eq!(asked.first("b", 50).await.amount, 0);
+    assert_eq!(asked.wanted("a").await, 1, "what runs there may end");
+    assert_eq!(asked.first("c", 40).await.amount, 40, "but nobody waits for that");
+    asked.told("a", &asked.ask(first.epoch, [60, 60, 60], Grow::Not)).await;
+    let told = asked.first("b", 50).await;
+    assert_eq!((told.amount, told.spent_elsewhere), (0, 60), "nothing that is held does any more");
+    assert_eq!(asked.wanted("a").await, 0);
+}
+
+async fn a_crowd_is_refused(database: Database) {
+    let asked = Asked::of(database).await;
+    for gateway in 0..PART_GATEWAYS_MAX {
+        asked.first(&gateway.to_string(), 0).await;
+    }
+    assert_eq!(asked.say("one more", &asked.ask(0, [0; 3], for_one(1))).await, PartAnswer::Crowded);
+    asked.first("0", 1).await;
+}
+
+async fn what_a_gateway_that_is_gone_has_not_used_is_taken_back(database: Database) {
+    let asked = Asked::of(database).await;
+    let store = &asked.database.store;
+    let first = asked.first("a", 60).await;
+    asked.told("a", &asked.ask(first.epoch, [60, 20, 25], Grow::Not)).await;
+    asked.first("b", 40).await;
+    assert_eq!(asked.first("c", 30).await.amount, 0);
+    let parts = store.list_parts(asked.payer.tenant).await.unwrap();
+    let listed: Vec<_> =
+        parts.iter().map(|part| (part.gateway.as_str(), part.amount, part.spent, part.used)).collect();
+    assert_eq!(listed, [("a", 60, 20, 25), ("b", 40, 0, 0), ("c", 0, 0, 0)]);
+    assert!(matches!(store.release_parts("x", at(NOON)).await, Err(StoreError::NoSuchGateway)));
+    let released = store.release_parts("a", at(NOON)).await.unwrap();
+    assert_eq!((released.len(), released[0].freed, &released[0].part), (1, 35, &parts[0]));
+    assert_eq!(asked.first("c", 30).await.amount, 30);
+    let events = store.events(Reach::Tenant(asked.payer.tenant), None, 100).await.unwrap();
+    let event = events.last().unwrap();
+    assert_eq!((event.action, &event.subject), (Action::BudgetRelease, &asked.payer.tenant.to_string()));
+    assert_eq!(event.after.as_ref().unwrap()["part"], 25);
+    assert_eq!(store.release_parts("a", at(NOON)).await.unwrap(), []);
+    // It was not gone: what it holds counts again, and is too much.
+    assert_eq!(asked.told("a", &asked.ask(first.epoch, [60, 20, 60], Grow::Not)).await.amount, 60);
+    assert_eq!(asked.told("b", &asked.ask(first.epoch, [40, 0, 0], Grow::AsMayBe)).await.amount, 40);
+}
+
+async fn parts_of_periods_long_over_are_forgotten(database: Database) {
+    let mut asked = Asked::of(database).await;
+    asked.first("a", 10).await;
+    asked.now += 6 * DAY;
+    asked.first("a", 10).await;
+    let held = async |asked: &Asked| asked.database.store.list_parts(asked.payer.tenant).await.unwrap().len();
+    asked.database.store.forget_old_parts(at(asked.now)).await.unwrap();
+    assert_eq!(held(&asked).await, 2);
+    asked.database.store.forget_old_parts(at(asked.now + 2 * DAY)).await.unwrap();
+    assert_eq!(held(&asked).await, 1);
+}

@@ -1,0 +1,93 @@
+//! What must hold at all times, and at the end.
+
+use super::*;
+
+impl World<'_> {
+    /// Tokens that are spent for sure or may be at this moment, in the window of a slice.
+    fn truth(&self, slice: &Slice) -> u64 {
+        let is_in = |made: i64| window(slice.line.period, at(made)) == slice.start;
+        let certain = self.certain.iter().filter(|(made, _)| is_in(*made)).map(|(_, tokens)| *tokens);
+        let unheard = self.unheard.iter().filter(|one| is_in(one.made)).map(|one| one.tokens);
+        let running = self.clients.iter().map(|client| match client {
+            Client::Waiting { made, .. } | Client::Running { made, .. } if is_in(*made) => WORST,
+            Client::Idle | Client::Waiting { .. } | Client::Running { .. } => 0,
+        });
+        certain.chain(unheard).chain(running).sum()
+    }
+
+    pub(super) fn check(&mut self) {
+        for (place, budget) in self.budgets.clone().iter().enumerate() {
+            let slice = slice(budget, self.now);
+            let known =
+                self.gates.iter().map(|gate| gate.budgets[place].limit).chain([budget.limit]).max().unwrap();
+            let allowed = self.allowed.entry(slice.clone()).or_default();
+            if self.plan.turns == Turns::Lifts {
+                let truth = self.truth(&slice);
+                let missed = self.allowed[&slice];
+                assert!(
+                    truth <= budget.limit + missed,
+                    "overshoot: {truth} of {} and {missed}",
+                    budget.limit
+                );
+            } else {
+                *allowed = known.max(*allowed);
+                let (allowed, truth) = (*allowed, self.truth(&slice));
+                assert!(truth <= allowed, "overshoot: {truth} of {allowed}: {budget:?}");
+            }
+            for gate in &self.gates {
+                let Sum { part, spent, reserved, .. } = gate.books.shared.held(self.payer.tenant, &slice);
+                assert!(part.epoch == 0 || spent + reserved <= part.amount, "more than is held: {part:?}");
+            }
+        }
+    }
+
+    /// All ends, everything is given back: then the store, the ledgers and the truth say the same.
+    pub(super) async fn end(mut self) -> Seen {
+        for client in 0..self.clients.len() {
+            let gate = client % GATES;
+            match std::mem::replace(&mut self.clients[client], Client::Idle) {
+                Client::Idle => {}
+                Client::Waiting { reservation, .. } => drop(reservation),
+                Client::Running { made, reservation } => self.settle(gate, made, reservation),
+            }
+        }
+        for gate in 0..GATES {
+            self.deliver(gate).await;
+        }
+        self.is_calm = true;
+        for gate in 0..GATES {
+            self.gates[gate].budgets = self.budgets.clone();
+            for act in [Act::Tell, Act::GiveBack] {
+                while !matches!(self.gates[gate].flight, Flight::None) {
+                    self.gates[gate].books.commit(1_000).unwrap();
+                    self.fly(gate).await;
+                }
+                self.gates[gate].wishes.clear();
+                for budget in self.budgets.clone() {
+                    self.wish(gate, slice(&budget, self.now), Wish { act, limit: Some(budget.limit) });
+                }
+                self.fly(gate).await;
+            }
+            while !matches!(self.gates[gate].flight, Flight::None) {
+                self.gates[gate].books.commit(1_000).unwrap();
+                self.fly(gate).await;
+            }
+            assert_eq!(self.gates[gate].books.shared.reservations.taken(), 0, "reservations outstanding");
+        }
+        for budget in &self.budgets {
+            let slice = slice(budget, self.now);
+            let records = self.store.list_parts(self.payer.tenant).await.unwrap();
+            let of = records.iter().filter(|one| one.level == budget.level && one.starts == slice.start);
+            let (amounts, spent): (u64, u64) =
+                of.fold((0, 0), |(amounts, spent), one| (amounts + one.amount, spent + one.spent));
+            assert_eq!(amounts, spent, "all else is given back");
+            if self.plan.turns != Turns::Lifts {
+                let (truth, stored) =
+                    (self.truth(&slice), self.store.spent(budget, at(self.now)).await.unwrap());
+                assert!(truth <= stored, "what was told to be on disk is stored");
+                assert_eq!(spent, stored, "the parts and the usage say the same");
+            }
+        }
+        self.seen
+    }
+}

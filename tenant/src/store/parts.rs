@@ -1,0 +1,383 @@
+//! Parts of budgets: handed out to gateways, so that all of them together stay within each budget.
+//!
+//! Each gateway has one row for a budget's period. What it asks is said whole (how much it holds, how large its part should be), and
+//! so is the answer: a message that is lost, or comes twice, changes nothing that was not asked. To lower a row takes its version,
+//! so that a message which comes late, after others, lowers nothing.
+
+mod decide;
+mod records;
+
+use std::time::Duration;
+
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
+
+use crate::error::StoreError;
+use crate::ledger::{Line, Period, Slice, Unit};
+use crate::store::limits::{self, scope};
+use crate::store::patience::within;
+use crate::store::{Store, TenantId, row};
+use crate::time::UnixMillis;
+
+use decide::{Decided, Row as PartRow, decide};
+pub use records::{PART_RECORDS_MAX, PartRecord, Released};
+
+macro_rules! of_the_slice {
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            " WHERE level = $1 AND subject = $2 AND model = $3 AND unit = $4 AND period = $5 AND starts = $6",
+            $after
+        )
+    };
+}
+macro_rules! select {
+    () => {
+        of_the_slice!(
+            "SELECT gateway, epoch, version, amount, spent, used, wanted, wanted_ms FROM budget_parts",
+            ""
+        )
+    };
+}
+macro_rules! delete {
+    () => {
+        of_the_slice!("DELETE FROM budget_parts", " AND gateway = $7")
+    };
+}
+macro_rules! set_base {
+    () => {
+        of_the_slice!("UPDATE budget_periods SET epoch = $7, base = $8", "")
+    };
+}
+macro_rules! touch {
+    () => {
+        "INSERT INTO budget_periods (level, subject, model, unit, period, starts, epoch, base, touched)
+         VALUES ($1, $2, $3, $4, $5, $6, 0, 0, 1)
+         ON CONFLICT (level, subject, model, unit, period, starts)
+         DO UPDATE SET touched = budget_periods.touched + 1 RETURNING epoch, base"
+    };
+}
+macro_rules! write {
+    () => {
+        "INSERT INTO budget_parts (level, subject, model, unit, period, starts, gateway, epoch, version, amount, spent, used,
+                                   wanted, wanted_ms, seen_ms)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+         ON CONFLICT (level, subject, model, unit, period, starts, gateway)
+         DO UPDATE SET epoch = excluded.epoch, version = excluded.version, amount = excluded.amount, spent = excluded.spent,
+            used = excluded.used, wanted = excluded.wanted, wanted_ms = excluded.wanted_ms, seen_ms = excluded.seen_ms"
+    };
+}
+
+/// Gateways that may hold parts of one budget in one period.
+pub const PART_GATEWAYS_MAX: usize = 256;
+/// How long a request that waits for a part keeps others from what is free; longer than it waits.
+pub(crate) const WANT_KEPT: Duration = Duration::from_secs(3);
+/// Days after the end of its period for which a day's part is kept, and for which a month's is.
+const DAYS_KEPT: u64 = 7;
+const MONTH_DAYS_KEPT: u64 = 70;
+
+/// What a gateway says of one budget's period, and asks.
+#[derive(Clone, Debug)]
+pub(crate) struct PartAsk {
+    pub(crate) slice: Slice,
+    /// Which count what it holds is of; 0 where it holds nothing.
+    pub(crate) epoch: u64,
+    /// As much it holds; not more can be spent there until it is answered.
+    pub(crate) held: u64,
+    /// Its row's, if the last answer came.
+    pub(crate) version: Option<i64>,
+    /// Of that.
+    pub(crate) spent: u64,
+    /// The same, with what is reserved.
+    pub(crate) used: u64,
+    pub(crate) grow: Grow,
+    /// What was used before there were parts, if it had to be summed up.
+    pub(crate) base: Option<Base>,
+}
+
+/// How much larger a part should be.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Grow {
+    /// Not at all.
+    Not,
+    /// As the store sees fit.
+    AsMayBe,
+    /// So much has to fit beside what is used.
+    For {
+        /// For the request that asks least.
+        one: u64,
+        /// For all that wait.
+        all: u64,
+    },
+}
+
+/// What the store had as used, for the count of this epoch.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Base {
+    pub(crate) epoch: u64,
+    pub(crate) used: u64,
+}
+
+/// What becomes of an ask.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum PartAnswer {
+    /// This is held now.
+    Told(PartTold),
+    /// What the gateway holds is of another count: to be forgotten first.
+    Stale,
+    /// There is no such budget.
+    Lifted,
+    /// What was used before is to be summed up first, for this count.
+    BaseUnknown { epoch: u64 },
+    /// As many gateways hold parts as may.
+    Crowded,
+}
+
+/// How a gateway's row stands now.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct PartTold {
+    pub(crate) epoch: u64,
+    pub(crate) version: i64,
+    pub(crate) amount: u64,
+    /// What is spent of it; more than the gateway said where it has forgotten.
+    pub(crate) spent: u64,
+    /// What was used before there were parts, and is spent of those of others.
+    pub(crate) spent_elsewhere: u64,
+}
+
+impl Store {
+    /// Asks for, gives back and tells of parts, in one transaction. The answers are in the order of the asks.
+    ///
+    /// # Errors
+    /// As the database reports, or when it does not answer in time. Whether anything was changed is not known then.
+    pub(crate) async fn exchange_parts(
+        &self,
+        gateway: &str,
+        asks: &[PartAsk],
+        now: UnixMillis,
+        limit: Duration,
+    ) -> Result<Vec<PartAnswer>, StoreError> {
+        let mut connection = self.patience.answer(self.pool.acquire()).await?;
+        let exchanged = within(limit, self.exchange_on(&mut connection, gateway, asks, now)).await;
+        if exchanged.is_err() {
+            // Given back, it might be waited for once more.
+            connection.close_on_drop();
+        }
+        exchanged
+    }
+
+    async fn exchange_on(
+        &self,
+        connection: &mut AnyConnection,
+        gateway: &str,
+        asks: &[PartAsk],
+        now: UnixMillis,
+    ) -> Result<Vec<PartAnswer>, StoreError> {
+        // In one order, so that two gateways never wait for each other in a ring.
+        let mut order: Vec<_> = asks.iter().enumerate().collect();
+        order.sort_by_cached_key(|(_, ask)| (names(&ask.slice), ask.slice.start));
+        let mut answers = Vec::with_capacity(asks.len());
+        let mut changing = sqlx::Connection::begin_with(connection, self.dialect.begin_exchange()).await?;
+        for (place, ask) in order {
+            answers.push((place, exchange_one(&mut changing, gateway, ask, now).await?));
+        }
+        changing.commit().await?;
+        answers.sort_unstable_by_key(|(place, _)| *place);
+        Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+    }
+
+    /// What the store has as used of a line in a window: the base of a new count.
+    ///
+    /// # Errors
+    /// As the database reports, or when it does not answer within 30 s.
+    pub(crate) async fn used_before(&self, slice: &Slice) -> Result<u64, StoreError> {
+        let Slice { line, start } = slice;
+        let hours = crate::ledger::hours_from(line.period, *start);
+        self.spent_in((line.level, &line.models, line.unit), hours).await
+    }
+
+    /// Those of this gateway's parts that others want of, and whose budgets they are of.
+    ///
+    /// # Errors
+    /// As the database reports.
+    pub(crate) async fn wanted_parts(
+        &self,
+        gateway: &str,
+        now: UnixMillis,
+    ) -> Result<Vec<(TenantId, Slice)>, StoreError> {
+        let mut connection = self.patience.answer(self.pool.acquire()).await?;
+        let asked = sqlx::query(
+            "SELECT DISTINCT mine.level, mine.subject, mine.model, mine.unit, mine.period, mine.starts, b.tenant
+             FROM budget_parts wants JOIN budget_parts mine
+               ON mine.level = wants.level AND mine.subject = wants.subject AND mine.model = wants.model
+              AND mine.unit = wants.unit AND mine.period = wants.period AND mine.starts = wants.starts
+             JOIN budgets b
+               ON b.level = mine.level AND b.subject = mine.subject AND b.model = mine.model
+              AND b.unit = mine.unit AND b.period = mine.period
+             WHERE wants.wanted_ms > $1 AND wants.gateway <> $2 AND mine.gateway = $2 LIMIT $3",
+        )
+        .bind(since(now))
+        .bind(gateway.to_owned())
+        .bind(PART_RECORDS_MAX)
+        .fetch_all(&mut *connection);
+        let rows = self.patience.answer(asked).await;
+        if rows.is_err() {
+            connection.close_on_drop();
+        }
+        let read = |row: &AnyRow| Ok((row::tenant_id(row.try_get(6)?, "budgets", "tenant")?, slice_of(row)?));
+        rows?.iter().map(read).collect()
+    }
+
+    /// Forgets parts of periods that are long over.
+    ///
+    /// # Errors
+    /// As the database reports.
+    pub(crate) async fn forget_old_parts(&self, now: UnixMillis) -> Result<(), StoreError> {
+        let today = crate::ledger::window(Period::Day, now);
+        let mut connection = self.patience.answer(self.pool.acquire()).await?;
+        let forgetting = async {
+            for sql in [
+                "DELETE FROM budget_parts WHERE period = $1 AND starts < $2",
+                "DELETE FROM budget_periods WHERE period = $1 AND starts < $2",
+            ] {
+                for (period, kept) in [(Period::Day, DAYS_KEPT), (Period::Month, MONTH_DAYS_KEPT)] {
+                    let query = sqlx::query(sql).bind(period.name()).bind(signed(today.saturating_sub(kept)));
+                    query.execute(&mut *connection).await?;
+                }
+            }
+            Ok(())
+        };
+        let forgotten = self.patience.rows(forgetting).await;
+        if forgotten.is_err() {
+            connection.close_on_drop();
+        }
+        Ok(forgotten?)
+    }
+}
+
+/// The moment since which a wish counts.
+fn since(now: UnixMillis) -> i64 {
+    now.get().saturating_sub(i64::try_from(WANT_KEPT.as_millis()).unwrap_or(i64::MAX))
+}
+
+async fn exchange_one(
+    on: &mut AnyConnection,
+    gateway: &str,
+    ask: &PartAsk,
+    now: UnixMillis,
+) -> Result<PartAnswer, StoreError> {
+    // First, so that from here on no other gateway is answered for this budget, and what is read next does not move for any.
+    let (epoch, base) = touch(on, &ask.slice).await?;
+    let Some(standing) = standing(on, &ask.slice).await? else {
+        if ask.epoch != 0 {
+            // Its row counts until it has forgotten what it holds: the budget may be set again by then.
+            return Ok(PartAnswer::Stale);
+        }
+        named(sqlx::query(delete!()), &ask.slice).bind(gateway.to_owned()).execute(on).await?;
+        return Ok(PartAnswer::Lifted);
+    };
+    let base = match ask.base {
+        _ if epoch == standing.epoch => base,
+        Some(given) if given.epoch == standing.epoch => {
+            let query = named(sqlx::query(set_base!()), &ask.slice);
+            query.bind(signed(given.epoch)).bind(signed(given.used)).execute(&mut *on).await?;
+            given.used
+        }
+        Some(_) | None => return Ok(PartAnswer::BaseUnknown { epoch: standing.epoch }),
+    };
+    let rows = named(sqlx::query(select!()), &ask.slice).fetch_all(&mut *on).await?;
+    let rows = rows.iter().map(PartRow::read).collect::<Result<Vec<_>, _>>()?;
+    let (mine, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.gateway == gateway);
+    if mine.is_empty() && others.len() >= PART_GATEWAYS_MAX {
+        return Ok(PartAnswer::Crowded);
+    }
+    let whole = decide::Whole { epoch: standing.epoch, limit: standing.limit, base };
+    let Some(Decided { row, told }) = decide(whole, (mine.first(), &others), ask, now) else {
+        return Ok(PartAnswer::Stale);
+    };
+    let query = named(sqlx::query(write!()), &ask.slice).bind(gateway.to_owned());
+    query
+        .bind(signed(row.epoch))
+        .bind(row.version)
+        .bind(signed(row.amount))
+        .bind(signed(row.spent))
+        .bind(signed(row.used))
+        .bind(row.want.map(|want| signed(want.amount)))
+        .bind(row.want.map(|want| want.since_ms))
+        .bind(now.get())
+        .execute(on)
+        .await?;
+    Ok(PartAnswer::Told(told))
+}
+
+/// How a budget stands.
+struct Stands {
+    epoch: u64,
+    /// None of a soft one alone: nothing is handed out of it.
+    limit: Option<u64>,
+}
+
+async fn touch(on: &mut AnyConnection, slice: &Slice) -> Result<(u64, u64), StoreError> {
+    let row = named(sqlx::query(touch!()), slice).fetch_one(on).await?;
+    Ok((unsigned(row.try_get(0)?, "epoch")?, unsigned(row.try_get(1)?, "base")?))
+}
+
+async fn standing(on: &mut AnyConnection, slice: &Slice) -> Result<Option<Stands>, StoreError> {
+    let [level, subject, model, unit, period] = names(slice);
+    let rows = sqlx::query(
+        "SELECT kind, amount, since FROM budgets
+         WHERE level = $1 AND subject = $2 AND model = $3 AND unit = $4 AND period = $5 AND amount IS NOT NULL",
+    )
+    .bind(level)
+    .bind(subject)
+    .bind(model)
+    .bind(unit)
+    .bind(period)
+    .fetch_all(on)
+    .await?;
+    let mut found = None;
+    for row in &rows {
+        let (kind, epoch) = (row.try_get::<&str, _>(0)?, unsigned(row.try_get(2)?, "since")?);
+        if kind == "hard" {
+            return Ok(Some(Stands { epoch, limit: Some(unsigned(row.try_get(1)?, "amount")?) }));
+        }
+        found = Some(Stands { epoch, limit: None });
+    }
+    Ok(found)
+}
+
+/// Level, subject, model, unit and period, as they are stored.
+fn names(slice: &Slice) -> [String; 5] {
+    let Line { level, models, unit, period } = &slice.line;
+    let [level_name, model, unit, period] =
+        [level.name(), limits::model(models), unit.name(), period.name()].map(ToOwned::to_owned);
+    [level_name, limits::subject(*level), model, unit, period]
+}
+
+type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
+
+/// With what names a budget's period as its first six arguments.
+fn named<'q>(query: Query<'q>, slice: &Slice) -> Query<'q> {
+    let [level, subject, model, unit, period] = names(slice);
+    query.bind(level).bind(subject).bind(model).bind(unit).bind(period).bind(signed(slice.start))
+}
+
+/// What names a budget's period, from the first six columns.
+fn slice_of(stored: &AnyRow) -> Result<Slice, StoreError> {
+    let text = |place: usize| stored.try_get::<&str, _>(place);
+    let damaged = |column| row::damaged("budget_parts", column);
+    let of = scope(text(0)?, text(1)?, text(2)?)?;
+    let unit = Unit::parse(text(3)?).ok_or_else(|| damaged("unit"))?;
+    let period = Period::parse(text(4)?).ok_or_else(|| damaged("period"))?;
+    let line = Line { level: of.level, models: of.models, unit, period };
+    Ok(Slice { line, start: unsigned(stored.try_get(5)?, "starts")? })
+}
+
+fn unsigned(stored: i64, column: &'static str) -> Result<u64, StoreError> {
+    u64::try_from(stored).map_err(|_| row::damaged("budget_parts", column))
+}
+
+/// Saturates at what a database counts to, which is the largest budget.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
