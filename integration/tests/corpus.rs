@@ -39,6 +39,8 @@ const FAULTS: [(&str, &[&str]); 6] = [
         &[
             "tenant/src/ledger/tests",
             "tenant/src/rate/tests",
+            "tenant/src/parts/tests",
+            "tenant/src/parts/tests/world",
             "tenant/src/store/tests",
             "tenant/src/directory",
             "tenant/src/directory/uses",
