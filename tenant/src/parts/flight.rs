@@ -14,9 +14,9 @@ use crate::store::parts::{Base, Grow, PartAnswer, PartAsk, PartTold};
 use crate::store::{PART_GATEWAYS_MAX, TenantId};
 use crate::time::UnixMillis;
 
-/// Exchanges of one flight: the first, one after an older count was forgotten, one after what was used before was summed up, and one
-/// more where a budget changes meanwhile.
-const ROUNDS_MAX: usize = 4;
+/// Exchanges of one flight: the first, one after an older count was forgotten, one with its row's version, one after what was used
+/// before was summed up, and two more where a budget changes meanwhile.
+const ROUNDS_MAX: usize = 6;
 
 /// How often who waits for all flights to end looks.
 pub(super) const LANDING_LOOK: Duration = Duration::from_millis(5);
@@ -145,7 +145,7 @@ async fn settle(house: &House, tenant: TenantId, wishes: &BTreeMap<Slice, Wish>)
     let mut open = prepare(house.ledger.shared(), tenant, wishes).await?;
     for _ in 0..ROUNDS_MAX {
         for ask in &mut open {
-            ask.version = house.desk().take_version(tenant, &ask.slice);
+            ask.version = house.desk().take_version(tenant, &ask.slice).or(ask.version);
         }
         let answers = asked(house, &open).await?;
         let mut again = Vec::new();
@@ -199,6 +199,7 @@ async fn met(
             shared.sync()?.await?;
             Ok((false, Some(again)))
         }
+        PartAnswer::Blind { version } => Ok((false, Some(PartAsk { version: Some(version), ..ask }))),
         PartAnswer::BaseUnknown { epoch } => {
             let _turn = house.sums.acquire().await;
             let base = Some(Base { epoch, used: house.store.used_before(&ask.slice).await? });

@@ -5,6 +5,7 @@
 //! so that a message which comes late, after others, lowers nothing.
 
 mod decide;
+mod names;
 mod records;
 
 use std::time::Duration;
@@ -13,13 +14,14 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
 use crate::error::StoreError;
-use crate::ledger::{Line, Period, Slice, Unit};
-use crate::store::limits::{self, scope};
+use crate::fault::{Fault, seeded};
+use crate::ledger::{Period, Slice};
 use crate::store::patience::within;
 use crate::store::{Store, TenantId, row};
 use crate::time::UnixMillis;
 
 use decide::{Decided, Row as PartRow, decide};
+use names::{named, names, signed, slice_of, unsigned};
 pub use records::{PART_RECORDS_MAX, PartRecord, Released};
 
 macro_rules! of_the_slice {
@@ -125,6 +127,8 @@ pub(crate) enum PartAnswer {
     Told(PartTold),
     /// What the gateway holds is of another count: to be forgotten first.
     Stale,
+    /// Its row is of another count, and may be given up only by who knows its version: this one.
+    Blind { version: i64 },
     /// There is no such budget.
     Lifted,
     /// What was used before is to be summed up first, for this count.
@@ -273,8 +277,7 @@ async fn exchange_one(
             // Its row counts until it has forgotten what it holds: the budget may be set again by then.
             return Ok(PartAnswer::Stale);
         }
-        named(sqlx::query(delete!()), &ask.slice).bind(gateway.to_owned()).execute(on).await?;
-        return Ok(PartAnswer::Lifted);
+        return let_go(on, gateway, ask).await;
     };
     let base = match ask.base {
         _ if epoch == standing.epoch => base,
@@ -290,6 +293,9 @@ async fn exchange_one(
     let (mine, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.gateway == gateway);
     if mine.is_empty() && others.len() >= PART_GATEWAYS_MAX {
         return Ok(PartAnswer::Crowded);
+    }
+    if let Some(row) = mine.first().filter(|row| is_blind(row.epoch != standing.epoch, row.version, ask)) {
+        return Ok(PartAnswer::Blind { version: row.version });
     }
     let whole = decide::Whole { epoch: standing.epoch, limit: standing.limit, base };
     let Some(Decided { row, told }) = decide(whole, (mine.first(), &others), ask, now) else {
@@ -308,6 +314,24 @@ async fn exchange_one(
         .execute(on)
         .await?;
     Ok(PartAnswer::Told(told))
+}
+
+/// Whether a gateway that says that it holds nothing of an older count may say so from before it held that.
+fn is_blind(is_older: bool, version: i64, ask: &PartAsk) -> bool {
+    let is_let_go = is_older && ask.epoch == 0;
+    is_let_go && ask.version != Some(version) && !seeded(Fault::LateBelieved)
+}
+
+/// Takes away the row of a budget that was lifted, of which its gateway holds nothing any more.
+async fn let_go(on: &mut AnyConnection, gateway: &str, ask: &PartAsk) -> Result<PartAnswer, StoreError> {
+    let rows = named(sqlx::query(select!()), &ask.slice).fetch_all(&mut *on).await?;
+    let rows = rows.iter().map(PartRow::read).collect::<Result<Vec<_>, _>>()?;
+    let mine = rows.iter().find(|row| row.gateway == gateway);
+    if let Some(row) = mine.filter(|row| is_blind(true, row.version, ask)) {
+        return Ok(PartAnswer::Blind { version: row.version });
+    }
+    named(sqlx::query(delete!()), &ask.slice).bind(gateway.to_owned()).execute(on).await?;
+    Ok(PartAnswer::Lifted)
 }
 
 /// How a budget stands.
@@ -344,40 +368,4 @@ async fn standing(on: &mut AnyConnection, slice: &Slice) -> Result<Option<Stands
         found = Some(Stands { epoch, limit: None });
     }
     Ok(found)
-}
-
-/// Level, subject, model, unit and period, as they are stored.
-fn names(slice: &Slice) -> [String; 5] {
-    let Line { level, models, unit, period } = &slice.line;
-    let [level_name, model, unit, period] =
-        [level.name(), limits::model(models), unit.name(), period.name()].map(ToOwned::to_owned);
-    [level_name, limits::subject(*level), model, unit, period]
-}
-
-type Query<'q> = sqlx::query::Query<'q, sqlx::Any, sqlx::any::AnyArguments>;
-
-/// With what names a budget's period as its first six arguments.
-fn named<'q>(query: Query<'q>, slice: &Slice) -> Query<'q> {
-    let [level, subject, model, unit, period] = names(slice);
-    query.bind(level).bind(subject).bind(model).bind(unit).bind(period).bind(signed(slice.start))
-}
-
-/// What names a budget's period, from the first six columns.
-fn slice_of(stored: &AnyRow) -> Result<Slice, StoreError> {
-    let text = |place: usize| stored.try_get::<&str, _>(place);
-    let damaged = |column| row::damaged("budget_parts", column);
-    let of = scope(text(0)?, text(1)?, text(2)?)?;
-    let unit = Unit::parse(text(3)?).ok_or_else(|| damaged("unit"))?;
-    let period = Period::parse(text(4)?).ok_or_else(|| damaged("period"))?;
-    let line = Line { level: of.level, models: of.models, unit, period };
-    Ok(Slice { line, start: unsigned(stored.try_get(5)?, "starts")? })
-}
-
-fn unsigned(stored: i64, column: &'static str) -> Result<u64, StoreError> {
-    u64::try_from(stored).map_err(|_| row::damaged("budget_parts", column))
-}
-
-/// Saturates at what a database counts to, which is the largest budget.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,5 +1,7 @@
 //! What the store answers, case by case, on both databases.
 
+use std::cell::RefCell;
+
 use super::*;
 use crate::error::StoreError;
 use crate::ledger::{Amounts, Batch, UsageRow, hour};
@@ -24,6 +26,8 @@ pub(super) struct Asked {
     payer: Payer,
     budget: Budget,
     now: i64,
+    /// Of each gateway's row, as it was told last.
+    versions: RefCell<HashMap<String, i64>>,
 }
 
 impl Asked {
@@ -31,7 +35,7 @@ impl Asked {
         let payer = payer(&database).await;
         let budget = hard(Level::Tenant(payer.tenant), Period::Day, 100);
         database.store.set_budget(&budget, at(NOON)).await.unwrap();
-        Self { database, payer, budget, now: NOON }
+        Self { database, payer, budget, now: NOON, versions: RefCell::default() }
     }
 
     fn ask(&self, epoch: u64, [held, spent, used]: [u64; 3], grow: Grow) -> PartAsk {
@@ -45,14 +49,25 @@ impl Asked {
         self.database.store.exchange_parts(gateway, asks, at(self.now), limit).await.unwrap().remove(0)
     }
 
-    /// The answer, with the base summed up where it is not known.
+    /// The answer to a gateway that has heard each answer before.
     async fn told(&self, gateway: &str, ask: &PartAsk) -> PartTold {
-        let mut answer = self.say(gateway, ask).await;
+        let version = self.versions.borrow().get(gateway).copied();
+        self.told_as_is(gateway, &PartAsk { version: ask.version.or(version), ..ask.clone() }).await
+    }
+
+    /// The answer, with the base summed up where it is not known.
+    async fn told_as_is(&self, gateway: &str, ask: &PartAsk) -> PartTold {
+        let (mut ask, mut answer) = (ask.clone(), self.say(gateway, ask).await);
+        if let PartAnswer::Blind { version } = answer {
+            ask.version = Some(version);
+            answer = self.say(gateway, &ask).await;
+        }
         if let PartAnswer::BaseUnknown { epoch } = answer {
             let used = self.database.store.used_before(&ask.slice).await.unwrap();
             answer = self.say(gateway, &PartAsk { base: Some(Base { epoch, used }), ..ask.clone() }).await;
         }
         let PartAnswer::Told(told) = answer else { panic!("{answer:?}") };
+        self.versions.borrow_mut().insert(gateway.to_owned(), told.version);
         told
     }
 
@@ -101,6 +116,10 @@ async fn parts_and_what_was_used_before_are_at_most_the_budget(database: Databas
     assert_eq!((told.amount, told.spent, told.spent_elsewhere), (5, 5, 20), "a soft one is only told of");
     asked.database.store.lift_budget(&asked.budget.name(), at(NOON)).await.unwrap();
     assert_eq!(asked.say("a", &asked.ask(told.epoch, [5; 3], Grow::Not)).await, PartAnswer::Stale);
+    let blind = asked.say("a", &asked.ask(0, [0; 3], Grow::Not)).await;
+    assert_eq!(blind, PartAnswer::Blind { version: told.version });
+    let knows = PartAsk { version: Some(told.version), ..asked.ask(0, [0; 3], Grow::Not) };
+    assert_eq!(asked.say("a", &knows).await, PartAnswer::Lifted);
     assert_eq!(asked.say("a", &asked.ask(0, [0; 3], Grow::Not)).await, PartAnswer::Lifted);
 }
 
@@ -110,11 +129,12 @@ async fn a_message_that_comes_twice_or_late_lowers_nothing(database: Database) {
 
 pub(super) async fn late(asked: Asked) {
     let first = asked.first("a", 60).await;
-    assert_eq!(asked.first("a", 60).await.amount, 60, "the first answer was lost");
+    let again = asked.told_as_is("a", &asked.ask(0, [0; 3], for_one(60))).await;
+    assert_eq!(again.amount, 60, "the first answer was lost");
     let held = asked.told("a", &asked.ask(first.epoch, [60, 0, 0], Grow::Not)).await;
     let back = PartAsk { version: Some(held.version), ..asked.ask(first.epoch, [10, 0, 10], Grow::Not) };
     // It is given up, and asked for again; then it comes.
-    let again = asked.told("a", &asked.ask(first.epoch, [10, 0, 10], for_one(50))).await;
+    let again = asked.told_as_is("a", &asked.ask(first.epoch, [10, 0, 10], for_one(50))).await;
     assert_eq!(again.amount, 60);
     assert_eq!(asked.told("a", &back).await.amount, 60, "60 are held by now");
     assert_eq!(asked.first("b", 50).await.amount, 0);
@@ -124,8 +144,12 @@ pub(super) async fn late(asked: Asked) {
     assert_eq!(asked.first("b", 50).await.amount, 50);
     // One that has forgotten is told what it had spent.
     let spent = asked.told("a", &asked.ask(first.epoch, [10, 8, 9], Grow::Not)).await;
-    let told = asked.told("a", &asked.ask(0, [0; 3], Grow::Not)).await;
+    let told = asked.told_as_is("a", &asked.ask(0, [0; 3], Grow::Not)).await;
     assert_eq!((spent.spent, told.spent, told.amount), (8, 8, 10));
+    // What comes late says nothing of what is spent.
+    let late = asked.told_as_is("a", &asked.ask(first.epoch, [10, 10, 10], Grow::Not)).await;
+    let told = asked.told("a", &asked.ask(0, [0; 3], Grow::Not)).await;
+    assert_eq!((late.spent, told.spent), (10, 8));
 }
 
 async fn a_budget_that_is_set_again_counts_what_is_held_of_before(database: Database) {
@@ -141,6 +165,9 @@ pub(super) async fn set_again(asked: Asked) {
     assert_eq!(asked.first("c", 1).await.amount, 0, "60 may still be spent");
     assert_eq!(asked.say("a", &asked.ask(first.epoch, [60, 0, 5], Grow::Not)).await, PartAnswer::Stale);
     assert_eq!(asked.first("c", 1).await.amount, 0, "and until they are let go");
+    let late = asked.say("a", &asked.ask(0, [0; 3], for_one(60))).await;
+    assert!(matches!(late, PartAnswer::Blind { .. }), "said before it held anything: {late:?}");
+    assert_eq!(asked.first("c", 1).await.amount, 0);
     let anew = asked.told("a", &asked.ask(0, [5, 0, 5], Grow::Not)).await;
     assert_eq!((anew.epoch, anew.amount), (other.epoch, 5), "what runs counts on");
     assert_eq!(asked.first("c", 55).await.amount, 55);

@@ -78,11 +78,11 @@ pub(super) fn decide(
     let counted = mine.filter(|row| row.epoch == epoch);
     let spent = counted.map_or(ask.spent, |row| row.spent.max(ask.spent));
     let used = ask.used.saturating_add(spent.saturating_sub(ask.spent));
-    let is_last = |row: &&Row| ask.version == Some(row.version) || seeded(Fault::LateBelieved);
-    let held = match counted {
-        // The gateway's word of what it holds counts for less only as the answer to this very row.
-        Some(row) if counted.filter(is_last).is_none() => row.amount.max(ask.held),
-        Some(_) | None => ask.held,
+    let is_late = |row: &&Row| ask.version != Some(row.version) && !seeded(Fault::LateBelieved);
+    // Only as the answer to this very row does the gateway's word count for less than the row, and say how much is spent.
+    let (held, noted) = match counted.filter(is_late) {
+        Some(row) => (row.amount.max(ask.held), (row.spent, row.used.max(used))),
+        None => (ask.held, (spent, used)),
     };
 
     let of_this = |row: &&Row| row.epoch == epoch;
@@ -119,7 +119,7 @@ pub(super) fn decide(
     let since_ms = before.map_or(now.get(), |want| want.since_ms);
     let want = want.filter(|amount| *amount <= left).map(|amount| Want { amount, since_ms });
     let (amount, version) = (held.saturating_add(more), mine.map_or(1, |row| row.version.saturating_add(1)));
-    let row = Row { gateway: String::new(), epoch, version, amount, spent, used, want };
+    let row = Row { gateway: String::new(), epoch, version, amount, spent: noted.0, used: noted.1, want };
     Some(Decided { row, told: PartTold { epoch, version, amount, spent, spent_elsewhere } })
 }
 

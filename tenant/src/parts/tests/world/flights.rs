@@ -30,7 +30,7 @@ impl World<'_> {
 
     async fn send(&mut self, gate: usize, wishes: BTreeMap<Slice, Wish>, mut asks: Vec<PartAsk>) {
         for ask in &mut asks {
-            ask.version = self.gates[gate].versions.remove(&ask.slice);
+            ask.version = self.gates[gate].versions.remove(&ask.slice).or(ask.version);
         }
         let name = self.gates[gate].name.clone();
         let luck = if self.is_calm { 7 } else { (self.choose)(8) };
@@ -56,6 +56,7 @@ impl World<'_> {
                     self.gates[gate].books.commit(1_000).unwrap();
                     self.hear();
                 }
+                PartAnswer::Blind { version } => again.push(PartAsk { version: Some(version), ..ask }),
                 PartAnswer::BaseUnknown { epoch } => {
                     let used = self.store.used_before(&ask.slice).await.unwrap();
                     again.push(PartAsk { base: Some(Base { epoch, used }), ..ask });
