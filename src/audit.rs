@@ -1,43 +1,78 @@
-//! `bulkhead audit`: the log, link by link, without a server.
+//! `bulkhead audit`: the log, leaf by leaf, without a server.
 
-use ::audit::AuditError;
+use std::path::Path;
+
+use ::audit::{AuditError, CHECKPOINT_BYTES_MAX, Trust, Why};
 use serde_json::json;
 
+use crate::auditkey;
 use crate::cli::AuditCommand;
-use crate::data::DataDir;
-use crate::exit::{Exit, Failure};
+use crate::data::{DataDir, read_bounded};
+use crate::exit::{Doing, Exit, Failure};
 use crate::present::{self, Form};
+use crate::progress::Counted;
 
 pub(crate) fn run(data: &DataDir, command: AuditCommand) -> Result<(), Failure> {
     match command {
-        AuditCommand::Verify { json } => verify(data, Form::of(json)),
+        AuditCommand::Verify { log, key, seen, json } => {
+            let log = log.unwrap_or_else(|| data.audit());
+            let key = key.unwrap_or_else(|| data.audit_public_key());
+            verify(&log, &key, seen.as_deref(), Form::of(json))
+        }
+        AuditCommand::Key => {
+            let key = auditkey::read_public(&data.audit_public_key())?;
+            present::line(&key.to_string());
+            Ok(())
+        }
     }
 }
 
-fn verify(data: &DataDir, form: Form) -> Result<(), Failure> {
-    let folder = data.audit();
-    if !folder.is_dir() {
+fn verify(log: &Path, key: &Path, seen: Option<&Path>, form: Form) -> Result<(), Failure> {
+    if !log.is_dir() {
         return Err(Failure::new(
-            Exit::Store,
-            format_args!(
-                "there is no audit log in {}: has a server run on this data folder?",
-                folder.display()
-            ),
+            Exit::Undecided,
+            format_args!("there is no audit log in {}: has a server run on this data folder?", log.display()),
         ));
     }
-    let verified = ::audit::verify(&folder, &mut |_| {}).map_err(|error| unusable(&error))?;
+    let seen = seen.map(read_seen).transpose()?;
+    let trust = Trust { log: auditkey::read_public(key)?, seen };
+    let mut counted = Counted::start("leaves verified");
+    let verified =
+        ::audit::verify(log, &trust, &mut |progress| counted.show(progress.leaves, progress.until));
+    drop(counted);
+    let verified = verified.map_err(|error| verdict(&error))?;
     match form {
         Form::Json => present::json(&json!({
-            "records": verified.records,
-            "segments": verified.segments,
-            "head": verified.hash.to_string(),
-            "torn_bytes": verified.torn_bytes,
+            "leaves": verified.leaves,
+            "root": verified.root,
+            "epochs": verified.epochs,
+            "tenants": verified.tenants,
+            "open_sequences": verified.open,
+            "continues_seen": verified.is_continued,
         })),
-        Form::Table => present::line(&format!(
-            "{} records in {} segments are what was written; the last one's hash is {}",
-            verified.records, verified.segments, verified.hash
-        )),
+        Form::Table => {
+            let ends = if verified.is_continued { ", and begins with what was seen before" } else { "" };
+            present::line(&format!(
+                "{} leaves of {} tenants in {} epochs are what was signed{ends}; the root is {}",
+                verified.leaves, verified.tenants, verified.epochs, verified.root
+            ))
+        }
     }
+}
+
+fn read_seen(path: &Path) -> Result<Vec<u8>, Failure> {
+    let most = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
+    read_bounded(path, most).doing(Exit::Undecided, format_args!("read the checkpoint {}", path.display()))
+}
+
+/// What a verification that found something ends with.
+fn verdict(error: &AuditError) -> Failure {
+    let exit = match error {
+        AuditError::Broken(broken) if broken.why == Why::Missing => Exit::Incomplete,
+        AuditError::Broken(_) => Exit::Tampered,
+        _ => Exit::Undecided,
+    };
+    Failure::new(exit, error)
 }
 
 /// What an audit log that cannot be used ends with.
@@ -45,8 +80,9 @@ pub(crate) fn unusable(error: &AuditError) -> Failure {
     let exit = match error {
         AuditError::Locked => Exit::Locked,
         AuditError::Disk(_)
-        | AuditError::Tampered(_)
+        | AuditError::Broken(_)
         | AuditError::Full { .. }
+        | AuditError::TooManyTenants
         | AuditError::Ended
         | AuditError::Unwritable => Exit::Store,
     };

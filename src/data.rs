@@ -107,6 +107,16 @@ impl DataDir {
         self.root.join("audit")
     }
 
+    /// The key that signs the audit log.
+    pub(crate) fn audit_key(&self) -> PathBuf {
+        self.root.join("audit.key")
+    }
+
+    /// The key that verifies it, to be given away.
+    pub(crate) fn audit_public_key(&self) -> PathBuf {
+        self.root.join("audit.pub")
+    }
+
     /// The demo tenant's key, so that each `up` shows the same one.
     pub(crate) fn demo_key(&self) -> PathBuf {
         self.root.join("demo.key")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::admin::{Api, ApiConfig, SCANNERS_BYTES_MAX, Scanners};
-use ::audit::AuditLog;
+use ::audit::{AuditError, AuditLog, LogKey, Recovered};
 use ::gateway::{BindError, Counting, Gateway, GatewayConfig, GatewayError, Parts};
 use ::model::ModelText;
 use policies::Policy;
@@ -23,9 +23,10 @@ use wire::WireKey;
 use crate::cli::{Common, GatewayArgs, Listeners};
 use crate::data::{DataDir, read_bounded};
 use crate::exit::{Doing, Exit, Failure};
+use crate::progress::Counted;
 use crate::shutdown::Signals;
 use crate::tenants::secret_variable;
-use crate::{audit, policy, present, tenants, wirekey};
+use crate::{audit, auditkey, policy, present, tenants, wirekey};
 
 /// How often it is looked whether keys changed. On PostgreSQL a change is told at once, and this is for what was not told; of a file
 /// it is how late a revoked key is refused.
@@ -63,19 +64,26 @@ pub(crate) struct Bound {
     noting: Noting,
 }
 
+fn open_log(folder: &Path, key: LogKey) -> Result<(AuditLog, Recovered), AuditError> {
+    let mut counted = Counted::start("leaves of the audit log read");
+    AuditLog::open_reporting(folder, key, &mut |progress| counted.show(progress.leaves, progress.until))
+}
+
 /// Reads what the gateway needs and binds its ports.
 pub(crate) async fn bind(edge: Edge<'_>) -> Result<Bound, Failure> {
     let policy = policy::load(edge.data, edge.policy)?;
     let scanners = edge.listeners.scanners.as_deref().map(scanners).transpose()?.unwrap_or_default();
     let store = tenants::open_later(edge.data).await?.bounded(of_tenant(&policy.policy));
     let directory = Arc::new(directory(edge.data, &store, &policy.policy).await?);
-    let (model, folder) = (edge.model.to_owned(), edge.data.audit());
-    let (model, log) = spawn_blocking(move || (ModelText::load(&model), AuditLog::open(&folder)))
+    let (model, folder, key) =
+        (edge.model.to_owned(), edge.data.audit(), auditkey::load_or_create(edge.data)?);
+    let (model, log) = spawn_blocking(move || (ModelText::load(&model), open_log(&folder, key)))
         .await
         .doing(Exit::Other, "read model and audit log")?;
     let model = model.doing(Exit::Model, format_args!("serve {}", edge.model.display()))?;
     let (log, recovered) = log.map_err(|error| audit::unusable(&error))?;
-    tracing::info!(records = recovered.records, cut_bytes = recovered.cut_bytes, "audit log open");
+    let Recovered { leaves, unsigned, cut_bytes } = recovered;
+    tracing::info!(leaves, unsigned, cut_bytes, "audit log open");
     let failures = u32::try_from(policy.policy.auth_failures_per_minute()).ok().and_then(NonZeroU32::new);
     let failures_per_minute = failures.unwrap_or(NonZeroU32::MIN);
     let write_time_max = policy.policy.write_timeout_ms();

@@ -30,15 +30,21 @@ pub(crate) enum Exit {
     Void,
     /// An audit found that one tenant learns of another.
     Leak,
+    /// `audit verify` found a log that is not what was signed. Its verdicts have numbers of their own.
+    Tampered,
+    /// `audit verify` found that something of a log is missing.
+    Incomplete,
+    /// `audit verify` cannot tell.
+    Undecided,
 }
 
 impl Exit {
     /// The number that the process ends with.
     pub(crate) const fn code(self) -> u8 {
         match self {
-            Self::Other => 1,
-            Self::Usage => 2,
-            Self::Config => 3,
+            Self::Other | Self::Tampered => 1,
+            Self::Usage | Self::Incomplete => 2,
+            Self::Config | Self::Undecided => 3,
             Self::PortTaken => 4,
             Self::Model => 5,
             Self::NoPip => 6,
@@ -56,6 +62,7 @@ impl Exit {
         Self::ALL.into_iter().find(|exit| i32::from(exit.code()) == code)
     }
 
+    /// Those that a child may end with.
     const ALL: [Self; 12] = [
         Self::Other,
         Self::Usage,

@@ -9,6 +9,7 @@
 compile_error!("a build whose guards may be compiled out is no server");
 
 mod audit;
+mod auditkey;
 mod bench;
 mod cli;
 mod config;

@@ -1,6 +1,7 @@
-//! How a pull is coming along, on standard error: a bar for a terminal, plain lines for everything else.
+//! How long work is coming along, on standard error: a bar for a terminal, plain lines for everything else.
 
 use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
 
 use ::model::fetch::{Phase, PullProgress};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -75,6 +76,50 @@ impl Progress {
         match self.shown {
             Shown::Bar(bar) => bar.finish_and_clear(),
             Shown::Lines { .. } => {}
+        }
+    }
+}
+
+/// Seconds between plain lines about what is counted.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Shows how much of something that is counted is done.
+pub(crate) struct Counted {
+    what: &'static str,
+    bar: Option<ProgressBar>,
+    told: Instant,
+}
+
+impl Counted {
+    /// Nothing is shown of what is done at once.
+    pub(crate) fn start(what: &'static str) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(0).with_message(what);
+            match ProgressStyle::with_template("{msg} [{bar:30}] {human_pos}/{human_len} {per_sec} {eta}") {
+                Ok(style) => bar.with_style(style.progress_chars("=> ")),
+                Err(_) => bar,
+            }
+        });
+        Self { what, bar, told: Instant::now() }
+    }
+
+    /// Shows that so much of all is done.
+    pub(crate) fn show(&mut self, done: u64, all: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_length(all);
+            bar.set_position(done);
+        } else if self.told.elapsed() >= LINE_EVERY {
+            self.told = Instant::now();
+            // Nobody may be listening; the work goes on.
+            drop(writeln!(std::io::stderr(), "{}: {done} of {all}", self.what));
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
         }
     }
 }

@@ -2,6 +2,10 @@
 
 use std::io;
 
+use crate::heads::TENANTS_MAX;
+use crate::leaf::LeafError;
+use crate::meaning::Nonsense;
+
 /// Why a record is not, or may not be, on disk.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
@@ -13,83 +17,130 @@ pub enum AuditError {
     Disk(#[source] io::Error),
     /// The log is not what was written.
     #[error(transparent)]
-    Tampered(Tampered),
+    Broken(Broken),
     /// More records wait than may.
     #[error("{limit} audit records wait for the disk, and that is the most that may")]
     Full {
         /// Records that may wait.
         limit: usize,
     },
+    /// The log has records of as many tenants as it may, and this one is another's.
+    #[error("the audit log has records of {TENANTS_MAX} tenants, and that is the most that it may")]
+    TooManyTenants,
     /// A write or a sync failed before; nothing is appended after it.
     #[error("the audit log has ended: a write failed")]
     Ended,
-    /// The record could not be written as a line. A fault of ours.
-    #[error("the audit record cannot be written as a line")]
+    /// The record cannot be a leaf. A fault of ours.
+    #[error("the audit record cannot be written")]
     Unwritable,
 }
 
-/// Where a log is not what was written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("the audit log is damaged or was changed: segment {segment}, line {line}: {why}")]
-pub struct Tampered {
-    /// The first record's number of the segment, as its file is named; 0 for the head file.
-    pub segment: u64,
-    /// The line in it, counted from 1; 0 for the whole segment.
-    pub line: u64,
+/// A log that is not what was written: nothing is appended to it, and nothing more is signed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the audit log is damaged or was changed: {place}: {why}")]
+pub struct Broken {
+    /// Where.
+    pub place: Place,
     /// What is wrong.
     pub why: Why,
 }
 
+/// A place in a log.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum Place {
+    /// The signed checkpoint.
+    #[error("file checkpoint")]
+    Checkpoint,
+    /// A checkpoint that was kept from before.
+    #[error("the checkpoint from before")]
+    Seen,
+    /// A file of tiles or of entries, by its path in the log's folder.
+    #[error("file {0}")]
+    File(String),
+    /// A leaf, counted from 0.
+    #[error("leaf {0}")]
+    Leaf(u64),
+    /// What is not in tiles yet: the segment that begins with this leaf, and the byte in it.
+    #[error("file wal/{segment:020}, byte {byte}")]
+    Wal {
+        /// The segment's first leaf.
+        segment: u64,
+        /// Where in it.
+        byte: u64,
+    },
+}
+
 /// What is wrong with a log.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Why {
-    /// The file's name is not one that this program gives.
-    #[error("its name is not one of ours")]
-    Name,
-    /// The segment does not begin where the one before it ends.
-    #[error("it must begin with record {expected}")]
-    Gap {
-        /// The number that was due.
-        expected: u64,
-    },
-    /// A segment that is not the last ends within a line.
-    #[error("it is cut short")]
-    Cut,
-    /// Longer than any line may be.
-    #[error("the line is longer than {} bytes", crate::LINE_BYTES_MAX)]
-    TooLong,
-    /// The checksum does not fit.
-    #[error("the checksum does not fit")]
-    Checksum,
-    /// Not written as this program writes.
-    #[error("the line is not as this program writes it")]
+    /// A file is not there.
+    #[error("it is missing")]
+    Missing,
+    /// A form of before the first release.
+    #[error("it is of a form that no release has had: move the folder aside, and a new log is begun")]
+    Unreleased,
+    /// The bytes are not in the form that they must have.
+    #[error("it is not in its form")]
     Form,
-    /// A record is missing, double, or moved.
-    #[error("record {found} stands where record {expected} must")]
-    Sequence {
-        /// The number that was due.
-        expected: u64,
-        /// The number found.
-        found: u64,
-    },
-    /// The line before is not the one that this was chained to.
-    #[error("the chain breaks")]
-    Chain,
-    /// There are records, and no head file.
-    #[error("the head file is missing or damaged")]
-    NoHead,
-    /// Records are missing at the end.
-    #[error("the log ends with record {holds}, but record {acknowledged} was acknowledged")]
-    Shorter {
-        /// The last record that was acknowledged.
-        acknowledged: u64,
-        /// The last record found.
+    /// The checkpoint is not by this log's key.
+    #[error("it is not signed by the log's key")]
+    Signature,
+    /// The checkpoint is of another log.
+    #[error("it is of another log")]
+    Origin,
+    /// The tree over what is there has another root than was signed.
+    #[error("the tree over what is there is not the one that was signed")]
+    Root,
+    /// The log is shorter than it was.
+    #[error("the log holds {holds} leaves now, and held more")]
+    RolledBack {
+        /// Leaves.
         holds: u64,
     },
-    /// The record that the head names is not the one that was acknowledged.
-    #[error("record {seq} is not the one that was acknowledged")]
-    OtherRecord {
-        /// Its number.
-        seq: u64,
+    /// The log does not begin with what it held.
+    #[error("the log does not begin with what it held then: it was written anew")]
+    Forked,
+    /// A leaf has another hash than its tile says.
+    #[error("its hash is not the one in its tile")]
+    Hash,
+    /// A leaf that is none.
+    #[error("{0}")]
+    Leaf(#[from] LeafError),
+    /// A tenant's record without its place among the tenant's, or the other way round.
+    #[error("it has a tenant's number and is of no tenant, or is a tenant's and has none")]
+    Tenantless,
+    /// Leaves are missing before this place.
+    #[error("leaf {expected} must be next")]
+    Gap {
+        /// The index that was due.
+        expected: u64,
     },
+    /// A tenant's leaf has another number than its next.
+    #[error("its tenant's next number is {expected}")]
+    TenantSeq {
+        /// The number that was due.
+        expected: u64,
+    },
+    /// A tenant's leaf does not name the one before it.
+    #[error("it does not name its tenant's leaf before it")]
+    TenantPrev,
+    /// A seal does not say what the tenants' heads are.
+    #[error("the seal does not say what the tenants' last leaves are")]
+    Seal,
+    /// What it says cannot have happened.
+    #[error("{0}")]
+    Meaning(#[from] Nonsense),
+    /// More tenants than a log may have.
+    #[error("it is of more than {TENANTS_MAX} tenants")]
+    Tenants,
+}
+
+impl From<io::Error> for AuditError {
+    fn from(error: io::Error) -> Self {
+        Self::Disk(error)
+    }
+}
+
+pub(crate) fn broken(place: Place, why: impl Into<Why>) -> AuditError {
+    AuditError::Broken(Broken { place, why: why.into() })
 }

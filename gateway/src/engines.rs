@@ -1,10 +1,10 @@
-//! What is recorded of engines: what each holds, and what it finds wrong with itself.
+//! What is recorded of engines: what each holds, which what is recorded of requests refers to, and what it finds wrong with itself.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use audit::{AlarmCause, AuditError, Committed, EngineAlarm, EngineSeen, Hex, Record, Word};
+use audit::{AlarmCause, AuditError, AuditLog, Committed, EngineAlarm, EngineSeen, Hex, Record, Word};
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 use wire::{Alarm, Cause, Hello};
@@ -16,10 +16,35 @@ const UNSETTLED_MAX: usize = 64;
 /// Pause before a record is offered again to an audit log that is full.
 const FULL_PAUSE: Duration = Duration::from_millis(20);
 
-/// Records each engine as it is connected, with what it truly holds.
-pub(crate) async fn record_engines(house: Arc<House>, mut seen: watch::Receiver<Option<Hello>>) {
-    while seen.changed().await.is_ok() {
-        let Some(hello) = seen.borrow_and_update().clone() else { continue };
+/// The audit log, and what its records refer to.
+pub(crate) struct Recorder {
+    log: Arc<AuditLog>,
+    /// Index of the leaf that says which policy is in force.
+    policy: u64,
+    /// The session whose engine was recorded last.
+    seen: Mutex<Option<[u8; 16]>>,
+}
+
+impl Recorder {
+    pub(crate) const fn new(log: Arc<AuditLog>, policy: u64) -> Self {
+        Self { log, policy, seen: Mutex::new(None) }
+    }
+
+    pub(crate) fn log(&self) -> &AuditLog {
+        &self.log
+    }
+
+    pub(crate) const fn policy(&self) -> u64 {
+        self.policy
+    }
+
+    /// Records an engine with what it truly holds, once for each session; before anything that refers to it.
+    pub(crate) fn engine(&self, hello: &Hello) -> Result<(), AuditError> {
+        // Held while the record is queued, which waits for nothing: nobody refers to an engine whose record is not before its own.
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == Some(hello.session) {
+            return Ok(());
+        }
         let record = Record::EngineSeen(EngineSeen {
             model: Hex(hello.model_digest),
             epoch: Word(hello.epoch),
@@ -27,7 +52,18 @@ pub(crate) async fn record_engines(house: Arc<House>, mut seen: watch::Receiver<
             capacity: hello.capacity,
             page_tokens: hello.page_tokens,
         });
-        if let Err(error) = offer(|| house.audit.append(&record, SystemTime::now())).await {
+        // On disk with, or before, the first record that refers to it.
+        drop(self.log.append(&record, SystemTime::now())?);
+        *seen = Some(hello.session);
+        Ok(())
+    }
+}
+
+/// Records each engine as it is connected, also those that nobody asks anything.
+pub(crate) async fn record_engines(house: Arc<House>, mut seen: watch::Receiver<Option<Hello>>) {
+    while seen.changed().await.is_ok() {
+        let Some(hello) = seen.borrow_and_update().clone() else { continue };
+        if let Err(error) = offer(|| house.recorder.engine(&hello)).await {
             tracing::error!(%error, "an engine could not be recorded");
         }
     }
@@ -112,7 +148,7 @@ mod tests {
                 return Err(AuditError::Full { limit: 1 });
             }
             records.push(*record);
-            Ok(ready(Ok(Committed { seq: *tries })))
+            Ok(ready(Ok(Committed { index: *tries, leaf: Hex([0; 32]), tenant_seq: 0 })))
         }
     }
 

@@ -25,7 +25,7 @@ use wire::{Alarm, WireKey};
 
 use crate::answer::{Denied, Forbidden};
 use crate::edge::{Listener, Role};
-use crate::engines::{record_alarms, record_engines};
+use crate::engines::{Recorder, record_alarms, record_engines};
 use crate::link::{ALARMS_MAX, Engine, Link, reach};
 use crate::meter::Meter;
 use crate::openai::{Endpoint, ModelEntry, model_json, models_json};
@@ -114,7 +114,7 @@ pub(crate) struct House {
     pub(crate) directory: Arc<Directory>,
     pub(crate) model: Arc<ModelText>,
     model_name: ModelName,
-    pub(crate) audit: Arc<AuditLog>,
+    pub(crate) recorder: Arc<Recorder>,
     pub(crate) budgets: Arc<tenant::Ledger>,
     pub(crate) budget_parts: BudgetParts,
     pub(crate) meter: Arc<Meter>,
@@ -160,7 +160,7 @@ impl Gateway {
         let now = SystemTime::now();
         let boot = audit::Boot { version: own_version(), policy: Hex(version.bytes()), source: recorded };
         // On disk before anybody is answered.
-        parts.audit.append(&Record::Boot(boot), now)?.await?;
+        let recorded = parts.audit.append(&Record::Boot(boot), now)?.await?;
         let started = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let link = Link::new(config.engine_socket, config.wire_key, Arc::clone(&parts.directory));
         let limiter = match &parts.counting {
@@ -180,7 +180,7 @@ impl Gateway {
             directory: parts.directory,
             model: parts.model,
             model_name,
-            audit: parts.audit,
+            recorder: Arc::new(Recorder::new(parts.audit, recorded.index)),
             budget_parts,
             budgets: parts.ledger,
             meter: Arc::default(),
@@ -227,8 +227,8 @@ impl Gateway {
             Counting::Alone => None,
             Counting::Together(count) => Some(Sharing::begin(house.limiter.clone(), *count, house.clock)),
         };
-        let audit = Arc::clone(&house.audit);
-        let append = move |record: &Record| audit.append(record, SystemTime::now());
+        let recorder = Arc::clone(&house.recorder);
+        let append = move |record: &Record| recorder.log().append(record, SystemTime::now());
         let alarms = tokio::spawn(record_alarms(append, told));
         let (stop_public, stop_admin) = (watch::Sender::new(false), watch::Sender::new(false));
         let serve = |listener: Listener, role, stop: &watch::Sender<bool>| {
@@ -329,8 +329,8 @@ impl House {
             Endpoint::Chat => audit::Endpoint::Chat,
             Endpoint::Completions => audit::Endpoint::Completion,
         };
-        let (audit, meter) = (Arc::clone(&self.audit), Arc::clone(&self.meter));
-        Some(Ledger::open(audit, meter, moment, Asker::of(principal)?, endpoint))
+        let (recorder, meter) = (Arc::clone(&self.recorder), Arc::clone(&self.meter));
+        Some(Ledger::open(recorder, meter, moment, Asker::of(principal)?, endpoint))
     }
 
     /// The window that this caller truly has: the least of the model's, the engine's, the policy's, the key's, and what its

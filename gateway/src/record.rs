@@ -7,13 +7,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Instant, SystemTime};
 
 use audit::{
-    Admitted, AuditLog, Bound, Ended, Endpoint, Hex, KeyId, Outcome, Proof, Reason, Record, Ticket, Word,
+    Admitted, Bound, Ended, Endpoint, Hex, KeyId, Outcome, Proof, Reason, Record, Refused, Ticket, Word,
 };
 use isolation::evidence::Evidence;
 use isolation::outcome;
 use tenant::{Principal, Quota, Refusal};
 
 use crate::answer::{BudgetDenied, Count, Denied};
+use crate::engines::Recorder;
 use crate::link::Engine;
 use crate::meter::Meter;
 
@@ -38,7 +39,7 @@ impl Asker {
 
 /// One request's account, closed once: by [`Ledger::close`], or as cancelled when it is dropped.
 pub(crate) struct Ledger {
-    audit: Arc<AuditLog>,
+    recorder: Arc<Recorder>,
     meter: Arc<Meter>,
     request: [u8; 16],
     asker: Asker,
@@ -46,7 +47,6 @@ pub(crate) struct Ledger {
     arrived: Instant,
     first_token: Option<Instant>,
     status: u16,
-    window: u32,
     sequences: Vec<Line>,
     is_closed: bool,
 }
@@ -62,17 +62,17 @@ struct Line {
 
 impl Ledger {
     pub(crate) fn open(
-        audit: Arc<AuditLog>,
+        recorder: Arc<Recorder>,
         meter: Arc<Meter>,
         (request, arrived): ([u8; 16], Instant),
         asker: Asker,
         endpoint: Endpoint,
     ) -> Self {
         Meter::add(&meter.active);
-        let (first_token, status, window) = (None, 0, 0);
+        let (first_token, status) = (None, 0);
         let sequences = Vec::new();
         Self {
-            audit,
+            recorder,
             meter,
             request,
             asker,
@@ -80,7 +80,6 @@ impl Ledger {
             arrived,
             first_token,
             status,
-            window,
             sequences,
             is_closed: false,
         }
@@ -90,38 +89,37 @@ impl Ledger {
     pub(crate) fn admit(
         &mut self,
         engine: &Engine,
-        policy: [u8; 32],
         window: u32,
         sequences: &[(u32, u32)],
     ) -> Result<Vec<Ticket>, Denied> {
-        self.window = window;
+        self.recorder.engine(&engine.hello).map_err(|_| Denied::NoAudit)?;
         let mut tickets = Vec::with_capacity(sequences.len());
         for (index, &(edge_tokens, max_tokens)) in sequences.iter().enumerate() {
             self.sequences.push(Line { edge_tokens, completion: 0, proof: Proof::Absent, outcome: None });
             let record = Record::Admitted(Admitted {
                 request: Hex(self.request),
                 sequence: u16::try_from(index).unwrap_or(u16::MAX),
-                tenant: self.asker.tenant,
                 tag: self.asker.tag,
                 key: self.asker.key,
                 endpoint: self.endpoint,
-                model: Hex(engine.hello.model_digest),
                 epoch: Word(engine.hello.epoch),
-                policy: Hex(policy),
+                policy: self.recorder.policy(),
                 edge_tokens,
                 max_tokens,
                 window,
             });
-            tickets.push(self.audit.append(&record, SystemTime::now()).map_err(|_| Denied::NoAudit)?);
+            tickets.push(self.append(&record).map_err(|_| Denied::NoAudit)?);
         }
         Ok(tickets)
     }
 
-    pub(crate) fn proved(&mut self, index: usize, evidence: &Evidence, model: [u8; 32]) {
+    fn append(&self, record: &Record) -> Result<Ticket, audit::AuditError> {
+        self.recorder.log().append_for(self.asker.tenant, record, SystemTime::now())
+    }
+
+    pub(crate) fn proved(&mut self, index: usize, evidence: &Evidence) {
         if let Some(line) = self.sequences.get_mut(index) {
             line.proof = Proof::Accepted {
-                model: Hex(model),
-                epoch: Word(evidence.epoch.get()),
                 engine_tokens: evidence.written.get().saturating_add(evidence.cached.get()),
                 cached: evidence.cached.get(),
                 written: evidence.written.get(),
@@ -183,34 +181,37 @@ impl Ledger {
     fn close(&mut self, rest: Outcome) {
         self.is_closed = true;
         Meter::sub(&self.meter.active);
-        let whole = Line { edge_tokens: 0, completion: 0, proof: Proof::Absent, outcome: None };
-        if self.sequences.is_empty() {
-            self.sequences.push(whole);
-        }
         let (total_ms, first_token_ms) =
             (self.ms_until(Some(Instant::now())), self.ms_until(self.first_token));
-        for (index, line) in self.sequences.iter().enumerate() {
-            let record = Record::Ended(Ended {
+        if self.sequences.is_empty() {
+            self.append_end(&Record::Refused(Refused {
                 request: Hex(self.request),
-                sequence: u16::try_from(index).unwrap_or(u16::MAX),
-                tenant: self.asker.tenant,
-                tag: self.asker.tag,
                 key: self.asker.key,
                 endpoint: self.endpoint,
                 status: self.status,
+                outcome: rest,
+                total_ms,
+            }));
+        }
+        for (index, line) in self.sequences.iter().enumerate() {
+            self.append_end(&Record::Ended(Ended {
+                request: Hex(self.request),
+                sequence: u16::try_from(index).unwrap_or(u16::MAX),
+                status: self.status,
                 outcome: line.outcome.unwrap_or(rest),
-                edge_tokens: line.edge_tokens,
-                window: self.window,
                 proof: line.proof,
                 completion: line.completion,
                 first_token_ms,
                 total_ms,
-            });
-            if self.audit.append(&record, SystemTime::now()).is_err() {
-                tracing::error!("an end could not be recorded: the audit log takes no more");
-            }
+            }));
         }
         self.access_line(rest, total_ms, first_token_ms);
+    }
+
+    fn append_end(&self, record: &Record) {
+        if self.append(record).is_err() {
+            tracing::error!("an end could not be recorded: the audit log takes no more");
+        }
     }
 
     fn access_line(&self, rest: Outcome, total_ms: u32, first_token_ms: u32) {

@@ -16,7 +16,7 @@ pub(crate) fn ready(house: &House) -> (u16, Vec<u8>) {
         Some("keys too old\n")
     } else if house.link.engine().is_none() {
         Some("no engine\n")
-    } else if house.audit.ended_by().is_some() {
+    } else if house.recorder.log().ended_by().is_some() {
         Some("no audit log\n")
     } else if house.budgets.ended_by().is_some() {
         Some("no ledger\n")
@@ -66,7 +66,7 @@ pub(crate) async fn json(house: &House) -> Vec<u8> {
             "parts": parts(house),
         },
         "limits": shared_limits(house),
-        "audit": { "writes": house.audit.ended_by().is_none() },
+        "audit": { "writes": house.recorder.log().ended_by().is_none() },
         "draining": house.is_draining(),
     });
     let mut body = document.to_string().into_bytes();

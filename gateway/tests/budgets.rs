@@ -151,9 +151,8 @@ async fn what_a_budget_does_not_hold_is_refused_by_name() {
     assert_eq!(account.ask(fits + 1).await.status, 429, "one token too many");
     assert_eq!(account.ask(fits).await.status, 200, "to the last token");
     assert_eq!(account.rig.ask(1, CHAT, "", hello(100)).await.status, 200, "another tenant");
-    let ended = account.rig.recorded_when("ended", 5).await;
-    let rejected: Vec<_> =
-        ended.iter().map(|one| &one["outcome"]["rejected"]).filter(|one| one.is_object()).collect();
+    let refused = account.rig.recorded_when("refused", 2).await;
+    let rejected: Vec<_> = refused.iter().map(|one| &one["outcome"]["rejected"]).collect();
     let bound = json!({ "asked": prompt + 200, "allowed": 200 - used });
     assert_eq!(rejected[0], &json!({ "reason": "budget", "bound": bound }));
     let amounts = account.stored(2).await;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use audit::AuditLog;
+use audit::{AuditLog, LogKey};
 use engine::core::EngineConfig;
 use engine::device::cpu::{CpuDevice, CpuOptions};
 use engine::server::{Control, ServerConfig};
@@ -74,7 +74,9 @@ async fn serve_gateway(folder: &Path) -> Running {
     let parts = Parts {
         directory: Arc::new(Directory::open(&store).await.unwrap()),
         model: Arc::new(ModelText::load(&test_model()).unwrap()),
-        audit: Arc::new(AuditLog::open(&folder.join("audit")).unwrap().0),
+        audit: Arc::new(
+            AuditLog::open(&folder.join("audit"), LogKey::generate("test.example/log").unwrap()).unwrap().0,
+        ),
         store: store.clone(),
         ledger: Arc::new(tenant::Ledger::open(&folder.join("ledger"), now).unwrap().0),
         counting: gateway::Counting::Alone,

@@ -124,7 +124,7 @@ pub(crate) enum Command {
     /// Check limits before a server obeys them
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Verify the audit log
+    /// Verify the audit log, and what others need to verify it
     #[command(subcommand)]
     Audit(AuditCommand),
     /// How a running server is, from its admin listener

@@ -1,90 +1,190 @@
-use std::collections::BTreeMap;
+mod faults;
+mod kill;
+mod tampered;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
 
 use super::*;
-use crate::chain::verify;
-use crate::error::Why;
-use crate::hex::{Hex, Word};
-use crate::record::{Ended, Endpoint, Finish, KeyId, Outcome, Proof};
+use crate::hex::Word;
+use crate::outcome::{Finish, Outcome, Reason};
+use crate::reader::read_leaves;
+use crate::record::{Boot, EngineSeen, PolicySource};
+use crate::request::{Admitted, Ended, Endpoint, KeyId, Proof, Refused};
+use crate::verify::{Trust, Verified, verify};
 
 pub(crate) const NOW: SystemTime = UNIX_EPOCH;
+pub(crate) const ACME: Hex<16> = Hex([9; 16]);
 
-/// A record that a test tells from others by `mark`.
+/// A key that is the same in each process of a test.
+pub(crate) fn key() -> LogKey {
+    LogKey::from_seed("test.example/log", zeroize::Zeroizing::new([7; 32])).unwrap()
+}
+
+pub(crate) fn trust() -> Trust {
+    Trust { log: key().public(), seen: None }
+}
+
+/// A record of a tenant that a test tells from others by `mark`.
 pub(crate) fn record(mark: u32) -> Record {
-    Record::Ended(Ended {
+    Record::Refused(Refused {
         request: Hex([7; 16]),
-        sequence: 0,
-        tenant: Hex([9; 16]),
-        tag: Word(u64::MAX),
         key: KeyId::new(b"3kTMd0ZyQ9aB").unwrap(),
         endpoint: Endpoint::Chat,
-        status: 200,
-        outcome: Outcome::Completed { finish: Finish::Stop },
-        edge_tokens: mark,
-        window: 2_048,
-        proof: Proof::Accepted {
-            model: Hex([1; 32]),
-            epoch: Word(3),
-            engine_tokens: mark,
-            cached: 0,
-            written: mark,
-            attended: mark,
-            pages: 1,
-            generations: Word(5),
-        },
-        completion: 4,
-        first_token_ms: 30,
-        total_ms: 70,
+        status: 429,
+        outcome: Outcome::Rejected { reason: Reason::RateLimit, bound: None },
+        total_ms: mark,
     })
 }
 
-pub(crate) const SMALL: Bounds = Bounds { queue_max: QUEUE_MAX, segment_bytes_max: 4_000 };
-
-pub(crate) fn small(folder: &Path) -> Result<(AuditLog, Recovered), AuditError> {
-    AuditLog::open_on(folder, SMALL, &mut |_| {}, |disk| disk)
+pub(crate) fn boot() -> Record {
+    Record::Boot(Boot { version: [0, 1, 0], policy: Hex([3; 32]), source: PolicySource::Shipped })
 }
 
-/// The marks of a log's records, by number, read as a stranger would.
-fn marks(folder: &Path) -> BTreeMap<u64, u64> {
-    let mut marks = BTreeMap::new();
-    for file in fs::read_dir(folder).unwrap() {
-        let path = file.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "jsonl") {
-            for line in fs::read_to_string(path).unwrap().lines() {
-                let line: serde_json::Value = serde_json::from_str(line).unwrap();
-                let mark = line["event"]["ended"]["edge_tokens"].as_u64().unwrap();
-                assert_eq!(marks.insert(line["seq"].as_u64().unwrap(), mark), None);
-            }
+pub(crate) fn engine() -> Record {
+    Record::EngineSeen(EngineSeen {
+        model: Hex([1; 32]),
+        epoch: Word(3),
+        window: 2_048,
+        capacity: 4_096,
+        page_tokens: 16,
+    })
+}
+
+/// One request that was let in, and its end.
+pub(crate) fn request(number: u32) -> [Record; 2] {
+    let mut name = [0; 16];
+    name[..4].copy_from_slice(&number.to_be_bytes());
+    let admitted = Admitted {
+        request: Hex(name),
+        sequence: 0,
+        tag: Word(77),
+        key: KeyId::new(b"3kTMd0ZyQ9aB").unwrap(),
+        endpoint: Endpoint::Chat,
+        epoch: Word(3),
+        policy: 0,
+        edge_tokens: 37,
+        max_tokens: 16,
+        window: 2_048,
+    };
+    let ended = Ended {
+        request: Hex(name),
+        sequence: 0,
+        status: 200,
+        outcome: Outcome::Completed { finish: Finish::Stop },
+        proof: Proof::Accepted {
+            engine_tokens: 37,
+            cached: 16,
+            written: 21,
+            attended: 37,
+            pages: 3,
+            generations: Word(5),
+        },
+        completion: 9,
+        first_token_ms: 30,
+        total_ms: 70,
+    };
+    [Record::Admitted(admitted), Record::Ended(ended)]
+}
+
+/// Epochs of a few milliseconds, and segments of a few batches.
+pub(crate) const SMALL: Bounds =
+    Bounds { queue_max: QUEUE_MAX, pace: Pace { segment_bytes_max: 4_000, epoch: Duration::from_millis(5) } };
+/// Nothing is sealed before the end.
+const SLOW: Bounds = Bounds {
+    queue_max: QUEUE_MAX,
+    pace: Pace { segment_bytes_max: 4_000, epoch: Duration::from_secs(3_600) },
+};
+
+pub(crate) fn small(folder: &Path) -> Result<(AuditLog, Recovered), AuditError> {
+    AuditLog::open_on(folder, key(), SMALL, &mut |_| {}, |wal| wal, |shelf| shelf)
+}
+
+fn slow(folder: &Path) -> Result<(AuditLog, Recovered), AuditError> {
+    AuditLog::open_on(folder, key(), SLOW, &mut |_| {}, |wal| wal, |shelf| shelf)
+}
+
+/// The marks of a log's refusals, in their order.
+fn marks(folder: &Path) -> Vec<u32> {
+    let mut marks = Vec::new();
+    read_leaves(folder, 0, &mut |_, leaf| {
+        if let Record::Refused(refused) = leaf.event {
+            marks.push(refused.total_ms);
         }
-    }
+    })
+    .unwrap();
     marks
+}
+
+fn checked(folder: &Path) -> Verified {
+    verify(folder, &trust(), &mut |_| {}).unwrap()
+}
+
+/// Waits until all that was appended is signed.
+fn signed(log: &AuditLog, leaves: u64) {
+    while log.signed().size < leaves {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
 fn what_is_acknowledged_is_there_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let (log, recovered) = small(folder.path()).unwrap();
-    assert_eq!(recovered, Recovered { records: 0, cut_bytes: 0 });
-    for mark in 1..=20 {
-        let committed = log.append(&record(mark), NOW).unwrap().wait().unwrap();
-        assert_eq!(committed.seq, u64::from(mark));
+    assert_eq!(recovered, Recovered { leaves: 0, unsigned: 0, cut_bytes: 0 });
+    let mut last = None;
+    for mark in 1..=600 {
+        let committed = log.append_for(ACME, &record(mark), NOW).unwrap().wait().unwrap();
+        assert_eq!(committed.tenant_seq, u64::from(mark));
+        assert!(last.is_none_or(|last| last < committed.index));
+        last = Some(committed.index);
     }
     assert_eq!(log.ended_by(), None);
     drop(log);
-    let verified = verify(folder.path(), &mut |_| {}).unwrap();
-    assert_eq!((verified.records, verified.torn_bytes), (20, 0));
-    assert!(verified.segments > 2, "it rotates");
-    for file in fs::read_dir(folder.path()).unwrap() {
-        assert!(file.unwrap().metadata().unwrap().len() <= 4_000);
-    }
+    let verified = checked(folder.path());
+    assert_eq!((verified.tenants, verified.open), (1, 0));
+    assert_eq!(verified.leaves, 600 + verified.epochs);
+    assert!(verified.epochs > 1, "it seals meanwhile: {verified:?}");
     let (log, recovered) = small(folder.path()).unwrap();
-    assert_eq!(recovered.records, 20);
-    assert_eq!(log.append(&record(21), NOW).unwrap().wait().unwrap().seq, 21);
+    assert_eq!(recovered, Recovered { leaves: verified.leaves, unsigned: 0, cut_bytes: 0 });
+    assert_eq!(log.append_for(ACME, &record(601), NOW).unwrap().wait().unwrap().tenant_seq, 601);
     drop(log);
-    assert_eq!(marks(folder.path()), (1..=21).map(|seq| (seq, seq)).collect());
+    assert_eq!(marks(folder.path()), (1..=601).collect::<Vec<_>>());
+    assert_eq!(checked(folder.path()).leaves, verified.leaves + 2);
+}
+
+/// The tree, its tiles and its proofs, as the library that C2SP's authors wrote reads them.
+#[test]
+fn a_library_of_others_agrees() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, _) = small(folder.path()).unwrap();
+    let mut committed = Vec::new();
+    for mark in 0..700 {
+        committed.push(log.append_for(ACME, &record(mark), NOW).unwrap());
+    }
+    let committed: Vec<_> = committed.into_iter().map(|ticket| ticket.wait().unwrap()).collect();
+    drop(log);
+    struct Tiles<'a>(&'a Path);
+    impl tlog_tiles::TileReader for Tiles<'_> {
+        fn height(&self) -> u8 {
+            8
+        }
+        fn read_tiles(&self, tiles: &[tlog_tiles::Tile]) -> Result<Vec<Vec<u8>>, tlog_tiles::Error> {
+            let read = |tile: &tlog_tiles::Tile| {
+                // Its paths have the height, which C2SP leaves out.
+                fs::read(self.0.join(tile.path().replacen("tile/8/", "tile/", 1))).unwrap()
+            };
+            Ok(tiles.iter().map(read).collect())
+        }
+        fn save_tiles(&self, _: &[tlog_tiles::Tile], _: &[Vec<u8>]) {}
+    }
+    let verified = checked(folder.path());
+    let root = tlog_tiles::Hash(verified.root.0);
+    let tiles = Tiles(folder.path());
+    let reader = tlog_tiles::TileHashReader::new(verified.leaves, root, &tiles);
+    for Committed { index, leaf, .. } in committed {
+        let proof = tlog_tiles::prove_record(verified.leaves, index, &reader).unwrap();
+        tlog_tiles::check_record(&proof, verified.leaves, root, index, tlog_tiles::Hash(leaf.0)).unwrap();
+    }
 }
 
 #[test]
@@ -92,299 +192,117 @@ fn one_process_writes() {
     let folder = tempfile::tempdir().unwrap();
     let (log, _) = small(folder.path()).unwrap();
     assert!(matches!(small(folder.path()), Err(AuditError::Locked)));
-    assert!(verify(folder.path(), &mut |_| {}).is_ok(), "reading needs no lock");
+    assert!(verify(folder.path(), &trust(), &mut |_| {}).is_ok(), "reading needs no lock");
     drop(log);
     assert!(small(folder.path()).is_ok());
 }
 
 #[test]
-fn it_can_be_verified_while_it_is_written() {
+fn it_can_be_read_while_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let (log, _) = small(folder.path()).unwrap();
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            for mark in 0..400 {
-                log.append(&record(mark), NOW).unwrap().wait().unwrap();
+            for mark in 0..800 {
+                log.append_for(ACME, &record(mark), NOW).unwrap().wait().unwrap();
             }
         });
-        let mut last = 0;
+        let (mut last, mut most) = (0, 0);
         while !writer.is_finished() {
-            let verified = verify(folder.path(), &mut |_| {}).unwrap();
-            assert!(verified.records >= last);
-            last = verified.records;
+            let verified = checked(folder.path());
+            assert!(verified.leaves >= last);
+            last = verified.leaves;
+            let read = marks(folder.path());
+            assert!(read.len() >= most && read.iter().copied().eq(0..read.len() as u32));
+            most = read.len();
         }
+        assert!(last > 0, "it signs while it is written");
     });
 }
 
 #[test]
-fn dropping_it_writes_what_is_queued() {
+fn dropping_it_writes_what_is_queued_and_signs_it() {
     let folder = tempfile::tempdir().unwrap();
-    let (log, _) = small(folder.path()).unwrap();
-    let tickets: Vec<_> = (0..1_000).map(|mark| log.append(&record(mark), NOW).unwrap()).collect();
+    let (log, _) = slow(folder.path()).unwrap();
+    let tickets: Vec<_> = (0..1_000).map(|mark| log.append_for(ACME, &record(mark), NOW).unwrap()).collect();
     drop(log);
-    for (seq, ticket) in (1..).zip(tickets) {
-        assert_eq!(ticket.wait().unwrap(), Committed { seq });
+    for (index, ticket) in (0..).zip(tickets) {
+        let committed = ticket.wait().unwrap();
+        assert_eq!((committed.index, committed.tenant_seq), (index, index + 1));
     }
     assert_eq!(marks(folder.path()).len(), 1_000);
-}
-
-/// Fails at a chosen call, as a real disk does: a write that fails has written half.
-struct Faulty {
-    disk: Folder,
-    calls_left: u32,
-    fault: Fault,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    Begin,
-    FullDisk,
-    Sync,
-    Mark,
-}
-
-impl Faulty {
-    fn strikes(&mut self, fault: Fault) -> bool {
-        if self.fault != fault {
-            return false;
-        }
-        self.calls_left = self.calls_left.saturating_sub(1);
-        self.calls_left == 0
-    }
-}
-
-impl Disk for Faulty {
-    fn begin(&mut self, first: u64) -> io::Result<()> {
-        if self.strikes(Fault::Begin) {
-            Err(io::ErrorKind::StorageFull.into())
-        } else {
-            self.disk.begin(first)
-        }
-    }
-
-    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
-        if self.strikes(Fault::FullDisk) {
-            self.disk.append(&lines[..lines.len() / 2])?;
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        self.disk.append(lines)
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        if self.strikes(Fault::Sync) { Err(io::Error::from_raw_os_error(5)) } else { self.disk.sync() }
-    }
-
-    fn mark(&mut self, last: Link) -> io::Result<()> {
-        if self.strikes(Fault::Mark) { Err(io::Error::from_raw_os_error(5)) } else { self.disk.mark(last) }
-    }
+    assert_eq!(checked(folder.path()).leaves, 1_001, "the seal after them");
 }
 
 #[test]
-fn a_failed_write_ends_the_log_and_loses_nothing_that_was_acknowledged() {
-    for fault in [Fault::Begin, Fault::FullDisk, Fault::Sync, Fault::Mark] {
-        for calls in 1..=3 {
-            let folder = tempfile::tempdir().unwrap();
-            let faulty = |disk| Faulty { disk, calls_left: calls, fault };
-            let (log, _) = AuditLog::open_on(folder.path(), SMALL, &mut |_| {}, faulty).unwrap();
-            let mut acknowledged = 0;
-            let ended = (1..=30).find_map(|mark| {
-                let end = log.append(&record(mark), NOW).and_then(Ticket::wait);
-                if end.is_ok() {
-                    acknowledged = u64::from(mark);
-                }
-                end.err()
-            });
-            assert!(matches!(ended, Some(AuditError::Ended)), "{fault:?} {calls}");
-            for _ in 0..10 {
-                let refused = log.append(&record(0), NOW).and_then(Ticket::wait);
-                assert!(
-                    matches!(refused, Err(AuditError::Ended)),
-                    "{fault:?} {calls}: nothing after a failure"
-                );
-            }
-            assert!(log.ended_by().is_some());
-            drop(log);
-            let (log, recovered) = small(folder.path()).unwrap();
-            assert!(recovered.records >= acknowledged, "{fault:?} {calls}");
-            assert_eq!(recovered.cut_bytes > 0, fault == Fault::FullDisk, "{fault:?} {calls}");
-            drop(log);
-            let marks = marks(folder.path());
-            assert!((1..=acknowledged).all(|seq| marks[&seq] == seq), "{fault:?} {calls}");
-        }
-    }
-}
-
-/// Waits at each sync until the test lets it go on.
-struct Gated {
-    disk: Folder,
-    gate: mpsc::Receiver<()>,
-}
-
-impl Disk for Gated {
-    fn begin(&mut self, first: u64) -> io::Result<()> {
-        self.disk.begin(first)
-    }
-    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.disk.append(lines)
-    }
-    fn sync(&mut self) -> io::Result<()> {
-        self.gate.recv().unwrap();
-        self.disk.sync()
-    }
-    fn mark(&mut self, last: Link) -> io::Result<()> {
-        self.disk.mark(last)
-    }
-}
-
-#[test]
-fn a_slow_disk_fills_the_queue_and_no_more() {
+fn each_tenant_has_its_own_numbers_and_others_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
-    let (open, gate) = mpsc::channel();
-    let bounds = Bounds { queue_max: 600, ..SMALL };
-    let (log, _) =
-        AuditLog::open_on(folder.path(), bounds, &mut |_| {}, |disk| Gated { disk, gate }).unwrap();
-    let mut tickets = Vec::new();
-    // The writer holds a batch, so that the queue takes up to that many more.
-    let full = loop {
-        match log.append(&record(0), NOW) {
-            Ok(ticket) => tickets.push(ticket),
-            Err(error) => break error,
-        }
-        assert!(tickets.len() <= 600 + BATCH_MAX);
+    let (log, _) = small(folder.path()).unwrap();
+    let mut last = std::collections::HashMap::new();
+    for mark in 0..300 {
+        let tenant = Hex([u8::try_from(mark % 7).unwrap(); 16]);
+        let committed = log.append_for(tenant, &record(mark), NOW).unwrap().wait().unwrap();
+        let before = last.insert(tenant.0, committed.tenant_seq).unwrap_or(0);
+        assert_eq!(committed.tenant_seq, before + 1);
+    }
+    let booted = log.append(&boot(), NOW).unwrap().wait().unwrap();
+    assert_eq!(booted.tenant_seq, 0);
+    assert!(matches!(log.append(&record(0), NOW), Err(AuditError::Unwritable)), "of nobody");
+    assert!(matches!(log.append_for(ACME, &boot(), NOW), Err(AuditError::Unwritable)), "of somebody");
+    let seal = Record::Seal(crate::record::Seal { epoch: 1, tenants: 0, heads: Hex([0; 32]) });
+    assert!(matches!(log.append(&seal, NOW), Err(AuditError::Unwritable)), "the log's own");
+    drop(log);
+    assert_eq!(checked(folder.path()).tenants, 7);
+}
+
+#[test]
+fn an_idle_log_is_sealed_and_signed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, _) = small(folder.path()).unwrap();
+    log.append_for(ACME, &record(1), NOW).unwrap().wait().unwrap();
+    signed(&log, 2);
+    thread::sleep(SMALL.pace.epoch * 5);
+    assert_eq!(log.signed().size, 2, "nothing happens where nothing happened");
+    assert_eq!(checked(folder.path()).epochs, 1);
+}
+
+/// What takes up where a log was left: the snapshot where it is true, the leaves where it is not.
+#[test]
+fn heads_are_taken_from_a_snapshot_only_where_a_seal_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let (log, _) = small(folder.path()).unwrap();
+    for mark in 0..600 {
+        let tenant = Hex([u8::try_from(mark % 3).unwrap(); 16]);
+        log.append_for(tenant, &record(mark), NOW).unwrap().wait().unwrap();
+    }
+    drop(log);
+    let (heads, bytes) = (folder.path().join("heads"), fs::read(folder.path().join("heads")).unwrap());
+    let reopen = || {
+        let mut from = None;
+        let mut progress = |progress: Progress| from = from.or(Some(progress.from));
+        let opened = AuditLog::open_on(folder.path(), key(), SMALL, &mut progress, |wal| wal, |shelf| shelf);
+        let (log, recovered) = opened.unwrap();
+        let next = log.append_for(Hex([0; 16]), &record(1), NOW).unwrap().wait().unwrap();
+        drop(log);
+        (from, recovered.leaves, next.tenant_seq)
     };
-    assert!(matches!(full, AuditError::Full { limit: 600 }));
-    assert!(tickets.len() >= 600);
-    for ticket in &mut tickets {
-        assert!(ticket.0.try_recv().is_err(), "nothing is acknowledged before it is synced");
-    }
-    let batches = 2 + tickets.len() / BATCH_MAX + 600;
-    for _ in 0..batches {
-        open.send(()).unwrap();
-    }
-    let count = tickets.len();
-    for (seq, ticket) in (1..).zip(tickets) {
-        assert_eq!(ticket.wait().unwrap(), Committed { seq });
-    }
-    drop(log);
-    assert_eq!(marks(folder.path()).len(), count);
-}
-
-/// Runs itself as a process that appends from four threads and prints what was acknowledged; kills it at some
-/// point; reads on.
-#[test]
-fn a_kill_at_any_point_loses_nothing_that_was_acknowledged() {
-    const FOLDER: &str = "BULKHEAD_TEST_KILLED_LOG";
-    const ROUNDS: u32 = 30;
-    if let Some(folder) = std::env::var_os(FOLDER) {
-        return append_until_killed(Path::new(&folder));
-    }
-    let mut folder = tempfile::tempdir().unwrap();
-    let itself = std::env::current_exe().unwrap();
-    let mut acknowledged = BTreeMap::new();
-    let (mut total, mut cut) = (0, 0);
-    for round in 0..ROUNDS {
-        // Mostly a log that was killed before; now and then a fresh one, or each round would take longer to
-        // read.
-        if round % 5 == 0 {
-            folder = tempfile::tempdir().unwrap();
-            total += std::mem::take(&mut acknowledged).len();
+    let (from, leaves, seq) = reopen();
+    assert!(from.is_none_or(|from| from == leaves), "nothing was read again: {from:?}");
+    assert_eq!(seq, 201);
+    for (round, wrong) in
+        [vec![], bytes[1..].to_vec(), vec![0xff; bytes.len()], bytes.clone()].iter().enumerate()
+    {
+        let mut wrong = wrong.clone();
+        if round == 3 {
+            // A head's number, one more.
+            let at = wrong.len() - 33;
+            wrong[at] ^= 1;
         }
-        let mut child = Command::new(&itself)
-            .args([
-                "--exact",
-                "log::tests::a_kill_at_any_point_loses_nothing_that_was_acknowledged",
-                "--nocapture",
-            ])
-            .env(FOLDER, folder.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut told = BufReader::new(child.stdout.take().unwrap());
-        let mut lines = String::new();
-        // Another moment each time: after so many acknowledged records, whatever is under way then.
-        for _ in 0..=(round * 7 % 50) {
-            assert!(told.read_line(&mut lines).unwrap() > 0, "the child ended by itself");
-        }
-        child.kill().unwrap();
-        told.read_to_string(&mut lines).unwrap();
-        child.wait().unwrap();
-        // The last line may be torn, as the pipe was.
-        for line in
-            lines.split_inclusive('\n').filter_map(|line| line.strip_prefix("ok ")?.strip_suffix('\n'))
-        {
-            let (seq, mark) = line.split_once(' ').unwrap();
-            let earlier = acknowledged.insert(seq.parse::<u64>().unwrap(), mark.parse::<u64>().unwrap());
-            assert_eq!(earlier, None, "a number is given once");
-        }
-        let (log, recovered) = small(folder.path()).unwrap();
-        drop(log);
-        cut += recovered.cut_bytes;
-        let found = marks(folder.path());
-        assert_eq!(u64::try_from(found.len()).unwrap(), recovered.records);
-        for (seq, mark) in &acknowledged {
-            assert_eq!(found.get(seq), Some(mark), "round {round}");
-        }
+        fs::write(&heads, wrong).unwrap();
+        let (from, _, seq) = reopen();
+        assert_eq!((from, seq), (Some(0), 202 + round as u64), "{round}: the log was read");
     }
-    total += acknowledged.len();
-    assert!(total > 500, "{total} acknowledged, {cut} bytes cut");
-}
-
-fn append_until_killed(folder: &Path) {
-    let (log, recovered) = small(folder).unwrap();
-    let base = u32::try_from(recovered.records).unwrap();
-    thread::scope(|scope| {
-        for thread in 0..4_u32 {
-            let log = &log;
-            scope.spawn(move || {
-                for count in 0.. {
-                    let mark = (base + count) * 4 + thread;
-                    let committed = log.append(&record(mark), NOW).unwrap().wait().unwrap();
-                    let told = format!("ok {} {mark}\n", committed.seq);
-                    // A closed pipe: the test has gone.
-                    if io::stdout()
-                        .lock()
-                        .write_all(told.as_bytes())
-                        .and_then(|()| io::stdout().flush())
-                        .is_err()
-                    {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-}
-
-#[test]
-fn a_torn_last_line_is_cut_and_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    let (log, _) = AuditLog::open(folder.path()).unwrap();
-    for mark in 0..3 {
-        log.append(&record(mark), NOW).unwrap().wait().unwrap();
-    }
-    drop(log);
-    let path = folder.path().join("segment-00000000000000000001.jsonl");
-    let whole = fs::read(&path).unwrap();
-    let mut next = Vec::new();
-    let last = verify(folder.path(), &mut |_| {}).unwrap();
-    line::write(&mut next, Link { seq: 3, hash: last.hash }, 0, &Event::new(&record(9)).unwrap());
-    // Each is an open with its syncs: every 17th place, and the last before the line's end.
-    for torn in (1..next.len()).step_by(17).chain([next.len() - 1]) {
-        fs::write(&path, [&whole[..], &next[..torn]].concat()).unwrap();
-        let (log, recovered) = AuditLog::open(folder.path()).unwrap();
-        assert_eq!(recovered, Recovered { records: 3, cut_bytes: torn as u64 });
-        drop(log);
-        assert_eq!(fs::read(&path).unwrap(), whole);
-    }
-    // A power cut may leave the file longer than what was written: zeros at its end.
-    fs::write(&path, [&whole[..], &next[..100], &vec![0; 100_000]].concat()).unwrap();
-    assert_eq!(AuditLog::open(folder.path()).unwrap().1, Recovered { records: 3, cut_bytes: 100_100 });
-    // Whole, and synced, but killed before the head was written.
-    fs::write(&path, [&whole[..], &next[..]].concat()).unwrap();
-    assert_eq!(AuditLog::open(folder.path()).unwrap().1, Recovered { records: 4, cut_bytes: 0 });
-    // From now on it is acknowledged: it may not go again.
-    fs::write(&path, &whole).unwrap();
-    let error = AuditLog::open(folder.path()).err().unwrap();
-    let AuditError::Tampered(tampered) = error else { panic!("{error}") };
-    assert_eq!(tampered.why, Why::Shorter { acknowledged: 4, holds: 3 });
+    fs::remove_file(&heads).unwrap();
+    assert_eq!(reopen().0, Some(0));
+    checked(folder.path());
 }

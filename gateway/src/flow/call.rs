@@ -26,7 +26,6 @@ pub(crate) struct Run {
     pub(crate) link: Link,
     pub(crate) engine: Engine,
     pub(crate) model: Arc<ModelText>,
-    pub(crate) policy: [u8; 32],
     pub(crate) window: u32,
     pub(crate) tag: isolation::tag::TenantTag,
     /// Until all sequences have proved their prefill, and until the end.
@@ -130,7 +129,7 @@ impl<'a> Answer<'a> {
         let wanted = self.wanted(prompts);
         let sizes: Vec<(u32, u32)> = wanted.iter().map(|one| (tokens(&one.prompt), one.max_tokens)).collect();
         let run = self.run;
-        let tickets = self.ledger.admit(&run.engine, run.policy, run.window, &sizes)?;
+        let tickets = self.ledger.admit(&run.engine, run.window, &sizes)?;
         let to = (run.tag, run.engine.hello.epoch);
         let mut group = run.link.submit(to, wanted).map_err(|not_sent| match not_sent {
             NotSent::Away => Denied::NoEngine,
@@ -198,7 +197,7 @@ impl<'a> Answer<'a> {
                     return Err(self.refused(index, &refusal).into());
                 }
                 Event::Proved(proved) => {
-                    self.ledger.proved(index, &proved.evidence, self.run.engine.hello.model_digest);
+                    self.ledger.proved(index, &proved.evidence);
                     if let Some(sequence) = self.sequences.get_mut(index) {
                         sequence.cached = Some(proved.first.cached().get());
                     }

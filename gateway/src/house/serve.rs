@@ -147,7 +147,6 @@ impl House {
             link: self.link.clone(),
             engine,
             model: Arc::clone(&self.model),
-            policy: self.version.bytes(),
             window,
             tag: principal.tag,
             limits: (self.policy.first_token_timeout_ms(), self.policy.request_timeout_ms()),

@@ -1,6 +1,7 @@
 //! The engine of our own making: what it does wrong, and how it says it.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -99,11 +100,17 @@ impl Peer for Liar {
     }
 }
 
+/// A session's name, fresh for each as a real engine's is.
+fn fresh() -> [u8; 16] {
+    static SESSIONS: AtomicU8 = AtomicU8::new(0);
+    [SESSIONS.fetch_add(1, Ordering::Relaxed); 16]
+}
+
 pub fn hello() -> ToGateway {
     ToGateway::Hello(Hello {
         protocol: PROTOCOL,
         epoch: EPOCH,
-        session: [3; 16],
+        session: fresh(),
         model_digest: [5; 32],
         vocab: 49_152,
         window: 2048,

@@ -44,6 +44,7 @@ pub struct Rig {
     _delivery: tenant::Delivery,
     cancelled: watch::Receiver<u32>,
     folder: tempfile::TempDir,
+    log: audit::NoteKey,
     _shutdown: tokio::sync::oneshot::Sender<()>,
 }
 
@@ -80,7 +81,9 @@ impl Rig {
         let (store, now) = (store.unwrap(), UnixMillis::from_system(SystemTime::now()));
         let keys = [key_of(&store, "acme", now).await, key_of(&store, "other", now).await];
         let directory = Arc::new(Directory::open(&store).await.unwrap());
-        let (audit, _) = AuditLog::open(&at("audit")).unwrap();
+        let key = audit::LogKey::generate("test.example/log").unwrap();
+        let log = key.public();
+        let (audit, _) = AuditLog::open(&at("audit"), key).unwrap();
         let (ledger, _) = tenant::Ledger::open(&at("ledger"), now).unwrap();
         let ledger = Arc::new(ledger);
         let delivery = tenant::Delivery::begin(Arc::clone(&ledger), store.clone(), Duration::from_millis(20));
@@ -126,6 +129,7 @@ impl Rig {
             _delivery: delivery,
             cancelled,
             folder,
+            log,
             _shutdown: shutdown,
         };
         rig.ready().await;
@@ -265,12 +269,15 @@ impl Rig {
     /// The events of this kind in the audit log, whose every link must hold; those that were appended last may not be there yet.
     pub fn recorded(&self, kind: &str) -> Vec<serde_json::Value> {
         let folder = self.folder.path().join("audit");
-        audit::verify(&folder, &mut |_| {}).expect("the log holds");
-        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
-        let segments = files.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
-        let text: String = segments.map(|path| std::fs::read_to_string(path).unwrap()).collect();
-        let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-        lines.filter_map(|mut line| line["event"].get_mut(kind).map(serde_json::Value::take)).collect()
+        let trust = audit::Trust { log: self.log.clone(), seen: None };
+        audit::verify(&folder, &trust, &mut |_| {}).expect("the log holds");
+        let mut recorded = Vec::new();
+        audit::read_leaves(&folder, 0, &mut |_, leaf| {
+            let mut leaf = serde_json::to_value(leaf).unwrap();
+            recorded.extend(leaf["event"].get_mut(kind).map(serde_json::Value::take));
+        })
+        .expect("the log is read");
+        recorded
     }
 
     /// Waits until so many events of this kind are in the audit log.

@@ -1,0 +1,140 @@
+//! Reads a whole log, and says what is wrong with it, if anything. Needs no server and no lock: it may be read while it is written.
+
+use std::path::Path;
+
+use tlog_tiles::Hash;
+
+use crate::chain::Chain;
+use crate::checkpoint::{self, TreeHead};
+use crate::error::{AuditError, Place, Why, broken};
+use crate::hex::Hex;
+use crate::layout::{read_entries, read_tile};
+use crate::log::Progress;
+use crate::meaning::Meaning;
+use crate::sign::NoteKey;
+use crate::tree::{Edge, Full, TILE_WIDTH};
+
+/// What an auditor trusts.
+#[derive(Clone, Debug)]
+pub struct Trust {
+    /// The log's key.
+    pub log: NoteKey,
+    /// A checkpoint of it that was kept from before: what the log holds now must begin with what it held then.
+    pub seen: Option<Vec<u8>>,
+}
+
+/// A log that is what was signed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Verified {
+    /// Leaves that the checkpoint covers; each was read.
+    pub leaves: u64,
+    /// The root over them.
+    pub root: Hex<32>,
+    /// Seals among them.
+    pub epochs: u64,
+    /// Tenants that have leaves among them.
+    pub tenants: usize,
+    /// Sequences that were let in and did not end: under way, or cut off by a crash.
+    pub open: usize,
+    /// Whether a checkpoint from before was given, and is the beginning of this log.
+    pub is_continued: bool,
+}
+
+/// Reads the log in `folder` from its first leaf to the last that its checkpoint covers. `progress` is called after every 256 leaves.
+///
+/// # Errors
+/// [`AuditError::Broken`] at the first thing that is wrong; [`AuditError::Disk`] when it cannot be told.
+pub fn verify(
+    folder: &Path,
+    trust: &Trust,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Verified, AuditError> {
+    let wrong = |why| broken(Place::Checkpoint, why);
+    let bytes = checkpoint::read(folder)?.ok_or_else(|| wrong(Why::Missing))?;
+    let head = checkpoint::open(&bytes, &trust.log).map_err(wrong)?;
+    let seen = trust.seen.as_ref().map(|bytes| checkpoint::open(bytes, &trust.log));
+    let seen = seen.transpose().map_err(|why| broken(Place::Seen, why))?;
+    if seen.is_some_and(|seen| seen.size > head.size) {
+        return Err(broken(Place::Seen, Why::RolledBack { holds: head.size }));
+    }
+    let mut reading =
+        Reading { folder, seen, edge: Edge::default(), chain: Chain::default(), meaning: Meaning::default() };
+    reading.check_seen()?;
+    let mut number = 0_u64;
+    while reading.edge.size() < head.size {
+        let left = usize::try_from(head.size.saturating_sub(reading.edge.size())).unwrap_or(TILE_WIDTH);
+        reading.bundle(number, left.min(TILE_WIDTH))?;
+        progress(Progress { leaves: reading.edge.size(), from: 0, until: head.size });
+        number = number.saturating_add(1);
+    }
+    reading.partial()?;
+    if reading.edge.root() != head.root {
+        return Err(wrong(Why::Root));
+    }
+    let Hash(root) = head.root;
+    let Reading { chain, meaning, .. } = reading;
+    Ok(Verified {
+        leaves: head.size,
+        root: Hex(root),
+        epochs: chain.epoch,
+        tenants: chain.heads.len(),
+        open: meaning.open(),
+        is_continued: seen.is_some(),
+    })
+}
+
+struct Reading<'a> {
+    folder: &'a Path,
+    seen: Option<TreeHead>,
+    edge: Edge,
+    chain: Chain,
+    meaning: Meaning,
+}
+
+impl Reading<'_> {
+    fn bundle(&mut self, number: u64, width: usize) -> Result<(), AuditError> {
+        for entry in read_entries(self.folder, number, width)? {
+            let index = self.edge.size();
+            let (leaf, hash) = self.chain.take(&entry)?;
+            self.meaning.take(index, &leaf).map_err(|nonsense| broken(Place::Leaf(index), nonsense))?;
+            let folder = self.folder;
+            self.edge
+                .push(hash, &mut |tile: Full<'_>| check_tile(folder, tile.level, tile.number, tile.hashes))?;
+            self.check_seen()?;
+        }
+        Ok(())
+    }
+
+    /// The tiles that are not full are there too, and say what the leaves say.
+    fn partial(&self) -> Result<(), AuditError> {
+        let mut number = self.edge.size() / 256;
+        for (level, hashes) in (0_u8..).zip(self.edge.levels()) {
+            if !hashes.is_empty() {
+                check_tile(self.folder, level, number, hashes)?;
+            }
+            number /= 256;
+        }
+        Ok(())
+    }
+
+    /// At the size of the checkpoint from before, the root is that one's.
+    fn check_seen(&self) -> Result<(), AuditError> {
+        match self.seen {
+            Some(seen) if seen.size == self.edge.size() && seen.root != self.edge.root() => {
+                Err(broken(Place::Seen, Why::Forked))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_tile(folder: &Path, level: u8, number: u64, hashes: &[Hash]) -> Result<(), AuditError> {
+    if read_tile(folder, level, number, hashes.len())? == hashes {
+        return Ok(());
+    }
+    let path = crate::layout::tile_path(level, number, hashes.len());
+    Err(broken(Place::File(path), Why::Hash))
+}
+
+#[cfg(test)]
+mod tests;
