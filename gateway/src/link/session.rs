@@ -55,6 +55,7 @@ pub(super) async fn keep(shared: &Shared, alarms: mpsc::Sender<Alarm>, meter: Ar
             Ok((stream, decoder, hello)) => {
                 tracing::info!(
                     epoch = hello.epoch,
+                    build = ?hello.build,
                     window_tokens = hello.window,
                     capacity_tokens = hello.capacity,
                     "an engine is connected"
