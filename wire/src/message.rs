@@ -42,7 +42,7 @@ pub struct Quota {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum ToGateway {
     /// The answer to [`ToEngine::Hello`].
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// The sequence was refused before any page was touched; nothing else follows for it.
     Refused {
         /// Which sequence.

@@ -155,7 +155,7 @@ impl<D: Device> Loop<D> {
         }
         let hello = self.engine.hello(fresh, self.attester.public());
         let epoch = hello.epoch;
-        session.say(&ToGateway::Hello(hello));
+        session.say(&ToGateway::Hello(Box::new(hello)));
         if protocol == PROTOCOL {
             session.tickets = Some(TicketCheck::new(&self.key, fresh, epoch));
             tracing::info!(session = id.0, alarms = self.alarms.iter().count(), "a gateway is here");

@@ -87,7 +87,7 @@ async fn connect(shared: &Shared) -> Result<(UnixStream, Decoder, Hello), Ended>
     if hello.protocol != PROTOCOL {
         return Err(Ended::Protocol { theirs: hello.protocol });
     }
-    Ok((stream, decoder, hello))
+    Ok((stream, decoder, *hello))
 }
 
 async fn read(stream: &mut (impl AsyncReadExt + Unpin), decoder: &mut Decoder) -> Result<ToGateway, Ended> {

@@ -101,7 +101,7 @@ impl Peer for Liar {
 }
 
 pub fn hello() -> ToGateway {
-    ToGateway::Hello(Hello {
+    ToGateway::Hello(Box::new(Hello {
         protocol: PROTOCOL,
         epoch: EPOCH,
         session: [3; 16],
@@ -113,7 +113,7 @@ pub fn hello() -> ToGateway {
         sequences_max: 64,
         boot_key: boot_key().public(),
         build: [0, 1, 0],
-    })
+    }))
 }
 
 /// SHA-256 of the model file, as the engine says.
