@@ -114,7 +114,7 @@ fn a_statement_is_what_was_seen_and_reads_back() {
     assert_eq!(stated.payload(), expected.concat());
 }
 
-/// The bytes of RFC 8032's first test, whose seed everybody knows: a statement is what any other library signs.
+/// The key of RFC 8032's first test, whose seed everybody knows, and the signature of a statement that OpenSSL verified by it.
 #[test]
 fn the_signature_is_the_one_of_the_standard() {
     let seed: Vec<u8> = (0..32)
@@ -126,6 +126,9 @@ fn the_signature_is_the_one_of_the_standard() {
     let key = BootKey(Ed25519KeyPair::from_seed_unchecked(&seed).unwrap());
     assert_eq!(hex(&key.public()), "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a");
     assert!(hex(key.0.sign(b"").as_ref()).starts_with("e5564300c360ac729086e2cc806e828a84877f1eb8e5d974"));
+    let jws = statement().sign(&key).unwrap();
+    let signature = "FWk_IuiMWT7f3v5kPfNc3bMzj6ZXAxk9SPfSllnufNPN0Dua8en9SYIcAhWnk1RoA8TSO-0RAL1pA3svlg-hAw";
+    assert_eq!(jws.rsplit_once('.').unwrap().1, signature);
 }
 
 #[test]
