@@ -93,12 +93,8 @@ async fn a_key_is_listed_without_its_secret(bench: Bench) {
         window_cap: WindowCap::Tokens(NonZeroU32::new(2_048).unwrap()),
         concurrency: Concurrency::AtMost(NonZeroU32::new(3).unwrap()),
     };
-    let spec = KeySpec {
-        name: name("Build-Server"),
-        limits,
-        expires: Expiry::At(at(NOW + 1)),
-        ..bench.spec(tenant).await
-    };
+    let spec =
+        KeySpec { name: name("Build-Server"), limits, expires: Expiry::At(at(NOW + 1)), ..bench.spec(tenant).await };
     let (record, secret) = bench.store.create_key(spec, at(NOW)).await.unwrap();
     let parsed = ApiKey::parse(secret.expose()).unwrap();
     assert_eq!((parsed.id(), parsed.kind()), (record.id, KeyKind::Live));
