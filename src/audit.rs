@@ -19,11 +19,7 @@ pub(crate) fn run(data: &DataDir, command: AuditCommand) -> Result<(), Failure> 
             let key = key.unwrap_or_else(|| data.audit_public_key());
             verify(&log, &key, seen.as_deref(), Form::of(json))
         }
-        AuditCommand::Key => {
-            let key = auditkey::read_public(&data.audit_public_key())?;
-            present::line(&key.to_string());
-            Ok(())
-        }
+        AuditCommand::Key => present::line(&auditkey::read_public(&data.audit_public_key())?.to_string()),
     }
 }
 

@@ -78,8 +78,12 @@ pub enum PolicySource {
 pub struct EngineSeen {
     /// SHA-256 of the model file.
     pub model: Hex<32>,
+    /// The engine's version: major, minor, patch.
+    pub build: [u16; 3],
     /// One life of the engine.
     pub epoch: Word,
+    /// The Ed25519 key that its statements are signed by.
+    pub boot_key: Hex<32>,
     /// Tokens that a request may span.
     pub window: u32,
     /// Tokens that the measured pool holds.

@@ -43,6 +43,8 @@ pub enum Fault {
     AlarmUnsaid,
     /// It is told to those gateways alone that are there.
     AlarmForgotten,
+    /// The engine signs what it did without the tokens that it sent.
+    OutputUnstated,
 }
 
 #[cfg(not(feature = "seeded-faults"))]

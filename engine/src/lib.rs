@@ -18,3 +18,10 @@ pub mod device;
 pub mod fault;
 pub mod sampler;
 pub mod server;
+
+/// The engine's version, as a gateway is told it: major, minor, patch.
+#[must_use]
+pub fn build() -> [u16; 3] {
+    let mut parts = env!("CARGO_PKG_VERSION").split('.').map(|part| part.parse().unwrap_or(0));
+    [0; 3].map(|_| parts.next().unwrap_or(0))
+}

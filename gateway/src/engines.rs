@@ -47,7 +47,9 @@ impl Recorder {
         }
         let record = Record::EngineSeen(EngineSeen {
             model: Hex(hello.model_digest),
+            build: hello.build,
             epoch: Word(hello.epoch),
+            boot_key: Hex(hello.boot_key),
             window: hello.window,
             capacity: hello.capacity,
             page_tokens: hello.page_tokens,

@@ -26,11 +26,13 @@ pub enum Fault {
     AlarmAgain,
     /// A request that writes to a client who reads slowly is not cut.
     WritesUncut,
+    /// What the engine states of a sequence, or that it states nothing, is taken as it comes.
+    BelieveStatements,
 }
 
 impl Fault {
     /// Each of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::BelieveEvidence,
         Self::BelieveStamps,
         Self::AnyRoute,
@@ -40,6 +42,7 @@ impl Fault {
         Self::AnyLength,
         Self::AlarmAgain,
         Self::WritesUncut,
+        Self::BelieveStatements,
     ];
 }
 

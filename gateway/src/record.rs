@@ -52,12 +52,19 @@ pub(crate) struct Ledger {
 }
 
 /// One sequence of the account.
-#[derive(Clone, Copy)]
 struct Line {
     edge_tokens: u32,
     completion: u32,
     proof: Proof,
     outcome: Option<Outcome>,
+    /// What the engine stated of it, signed, as it was believed: for the receipt of the request.
+    statement: Option<String>,
+}
+
+impl Line {
+    const fn of(edge_tokens: u32) -> Self {
+        Self { edge_tokens, completion: 0, proof: Proof::Absent, outcome: None, statement: None }
+    }
 }
 
 impl Ledger {
@@ -95,7 +102,7 @@ impl Ledger {
         self.recorder.engine(&engine.hello).map_err(|_| Denied::NoAudit)?;
         let mut tickets = Vec::with_capacity(sequences.len());
         for (index, &(edge_tokens, max_tokens)) in sequences.iter().enumerate() {
-            self.sequences.push(Line { edge_tokens, completion: 0, proof: Proof::Absent, outcome: None });
+            self.sequences.push(Line::of(edge_tokens));
             let record = Record::Admitted(Admitted {
                 request: Hex(self.request),
                 sequence: u16::try_from(index).unwrap_or(u16::MAX),
@@ -133,6 +140,12 @@ impl Ledger {
     pub(crate) fn completion(&mut self, index: usize, tokens: u32) {
         if let Some(line) = self.sequences.get_mut(index) {
             line.completion = tokens;
+        }
+    }
+
+    pub(crate) fn stated(&mut self, index: usize, statement: String) {
+        if let Some(line) = self.sequences.get_mut(index) {
+            line.statement = Some(statement);
         }
     }
 

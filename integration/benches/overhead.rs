@@ -48,7 +48,7 @@ impl Direct {
         stream.write_all(&hello).expect("the engine takes a hello");
         let mut decoder = Decoder::new();
         let ToGateway::Hello(hello) = next(&mut stream, &mut decoder) else { panic!("no hello") };
-        Self { stream, decoder, hello, key: WireKey::new(key), serial: 0 }
+        Self { stream, decoder, hello: *hello, key: WireKey::new(key), serial: 0 }
     }
 
     /// One sequence; the time from the first byte sent to the last frame.

@@ -243,6 +243,8 @@ pub enum IntegrityError {
         /// Tokens sent.
         prompt: Tokens,
     },
+    /// The engine's signed statement is absent, or not of what was sent and received.
+    Statement,
 }
 
 impl core::fmt::Display for IntegrityError {
@@ -262,6 +264,7 @@ impl core::fmt::Display for IntegrityError {
                 write!(f, "{cached} tokens cached of {prompt}, none computed")
             }
             Self::NoPages { prompt } => write!(f, "no page holds the {prompt} tokens"),
+            Self::Statement => f.write_str("no signed statement of what was sent and received"),
         }
     }
 }

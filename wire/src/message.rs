@@ -4,7 +4,7 @@ use crate::alarm::Alarm;
 use serde::{Deserialize, Serialize};
 
 /// The version of this protocol; unequal means no session.
-pub const PROTOCOL: u16 = 3;
+pub const PROTOCOL: u16 = 4;
 
 /// The internal name of one sequence: the bytes of a UUID v7, made by the gateway, never taken from a client.
 pub type RequestId = [u8; 16];
@@ -42,7 +42,7 @@ pub struct Quota {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum ToGateway {
     /// The answer to [`ToEngine::Hello`].
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// The sequence was refused before any page was touched; nothing else follows for it.
     Refused {
         /// Which sequence.
@@ -96,6 +96,10 @@ pub struct Hello {
     pub page_tokens: u32,
     /// Sequences that may be live or queued at once.
     pub sequences_max: u32,
+    /// What the statements of this life are verified by: the public part of its [`crate::BootKey`].
+    pub boot_key: [u8; 32],
+    /// The engine's version: major, minor, patch.
+    pub build: [u16; 3],
 }
 
 /// One sequence, as token ids.
@@ -212,6 +216,9 @@ pub struct End {
     pub ending: Ending,
     /// Tokens sent in deltas.
     pub completion: u32,
+    /// What was done, signed: a [`crate::Statement`] as a compact JWS, of at most [`crate::STATEMENT_BYTES_MAX`] bytes. Of a
+    /// sequence that completed; one without it is not believed to have.
+    pub statement: Option<String>,
 }
 
 /// The ends of an admitted sequence; a refusal is not among them (P5).

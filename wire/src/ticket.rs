@@ -149,12 +149,12 @@ impl TicketCheck {
     }
 }
 
-fn count(length: usize) -> [u8; 8] {
+pub(crate) fn count(length: usize) -> [u8; 8] {
     u64::try_from(length).unwrap_or(u64::MAX).to_le_bytes()
 }
 
 /// SHA-256 and HMAC-SHA-256 give 32 bytes; anything else would leave zeros, which match nothing.
-fn fixed(bytes: &[u8]) -> [u8; 32] {
+pub(crate) fn fixed(bytes: &[u8]) -> [u8; 32] {
     bytes.try_into().unwrap_or_default()
 }
 

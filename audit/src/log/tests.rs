@@ -43,7 +43,9 @@ pub(crate) fn boot() -> Record {
 pub(crate) fn engine() -> Record {
     Record::EngineSeen(EngineSeen {
         model: Hex([1; 32]),
+        build: [0, 1, 0],
         epoch: Word(3),
+        boot_key: Hex([2; 32]),
         window: 2_048,
         capacity: 4_096,
         page_tokens: 16,

@@ -31,6 +31,8 @@ pub struct Transcript {
     pub tokens: Vec<TokenOut>,
     /// How it ended, if it has.
     pub ended: Option<Ended>,
+    /// What was stated of it, as it came; nothing, where no server signs.
+    pub statement: Option<String>,
 }
 
 /// What a gateway would raise an alarm on.
@@ -139,6 +141,7 @@ impl Reader {
                 }
                 let transcript = self.transcripts.entry(request).or_default();
                 transcript.ended = Some(Ended::Admitted(end.ending));
+                transcript.statement = end.statement;
                 let came = transcript.tokens.len();
                 if u32::try_from(came) == Ok(end.completion) {
                     Ok(())

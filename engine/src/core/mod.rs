@@ -143,9 +143,9 @@ impl<D: Device> Engine<D> {
         Ok(engine)
     }
 
-    /// What the engine is, for one session.
+    /// What the engine is, for one session; its statements are verified by `boot_key`.
     #[must_use]
-    pub fn hello(&self, session: [u8; 16]) -> Hello {
+    pub fn hello(&self, session: [u8; 16], boot_key: [u8; 32]) -> Hello {
         Hello {
             protocol: PROTOCOL,
             epoch: self.pool.epoch().get(),
@@ -156,6 +156,8 @@ impl<D: Device> Engine<D> {
             capacity: self.capacity_tokens(),
             page_tokens: self.facts.page_size.tokens(),
             sequences_max: self.config.sequences_total(),
+            boot_key,
+            build: crate::build(),
         }
     }
 

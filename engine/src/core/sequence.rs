@@ -53,7 +53,7 @@ impl Stamper {
     }
 
     fn end(mut self, ending: Ending, completion: u32) -> ToGateway {
-        ToGateway::End(End { stamp: self.stamp(), ending, completion })
+        ToGateway::End(End { stamp: self.stamp(), ending, completion, statement: None })
     }
 
     /// What was answered in part cannot be refused any more: it fails, and says so.

@@ -8,6 +8,7 @@
 //! Architecture invariant: the loop alone touches the engine, and it looks into the inbox before each step.
 
 mod alarms;
+mod attest;
 mod inbox;
 mod outbox;
 mod serve;
@@ -20,12 +21,13 @@ use crate::{
     core::{Engine, EngineConfig, EngineStartError},
     device::Device,
 };
+use attest::Attester;
 use isolation::{keyed::Secrets, units::Epoch};
 use ring::rand::{SecureRandom, SystemRandom};
 use serve::Loop;
 use std::{io, num::NonZeroU32, path::PathBuf, thread};
 use thiserror::Error;
-use wire::WireKey;
+use wire::{BootKey, WireKey};
 
 /// What a server is started with.
 pub struct ServerConfig {
@@ -133,10 +135,12 @@ pub fn run<D: Device, E>(
     let random = SystemRandom::new();
     let epoch = u64::from_le_bytes(random_bytes(&random)?) >> 11;
     let secrets = Secrets::new(random_bytes(&random)?);
+    let boot_key = BootKey::make(&random).ok_or(ServerError::NoRandomness)?;
     let engine =
         Engine::new(device, config.engine, Epoch::new(epoch), secrets).map_err(ServerError::Engine)?;
     let listener = socket::listen(&config.socket)?;
-    let hello = engine.hello([0; 16]);
+    let hello = engine.hello([0; 16], boot_key.public());
+    let attester = Attester::new(boot_key, hello.model_digest);
     let ready = Ready {
         window: hello.window,
         capacity_tokens: hello.capacity,
@@ -164,7 +168,7 @@ pub fn run<D: Device, E>(
         .name("engine-accept".into())
         .spawn(move || door.accept(&listener, &woken))
         .map_err(ServerError::system("start a thread"))?;
-    Loop::new(engine, config.control, config.wire_key, random).run();
+    Loop::new((engine, attester), config.control, config.wire_key, random).run();
     // The other end of the pipe sees the end of the stream, and the door closes.
     drop(wake);
     if accepting.join().is_err() {

@@ -6,6 +6,7 @@ use crate::{
     device::Device,
     server::{
         alarms::Kept,
+        attest::Attester,
         inbox::{Control, Event, SessionId, Taken, Wait},
         outbox::{Outbox, Put},
     },
@@ -15,7 +16,9 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-use wire::{Alarm, PROTOCOL, Refusal, RequestId, Submit, TicketCheck, ToEngine, ToGateway, WireKey, encode};
+use wire::{
+    Alarm, PROTOCOL, Refusal, RequestId, Submit, TicketCheck, ToEngine, ToGateway, WireKey, Witness, encode,
+};
 
 /// One gateway, as the loop sees it.
 struct Session {
@@ -28,6 +31,14 @@ struct Session {
     requests: BTreeSet<RequestId>,
 }
 
+/// A live sequence.
+struct Owned {
+    /// Whose it is.
+    session: SessionId,
+    /// What was done for it.
+    witness: Witness,
+}
+
 /// See the module.
 pub(super) struct Loop<D> {
     engine: Engine<D>,
@@ -35,16 +46,22 @@ pub(super) struct Loop<D> {
     key: WireKey,
     random: SystemRandom,
     sessions: BTreeMap<SessionId, Session>,
-    /// Whose each live sequence is.
-    owners: BTreeMap<RequestId, SessionId>,
+    /// Each live sequence.
+    owned: BTreeMap<RequestId, Owned>,
     /// What sessions that come later are told.
     alarms: Kept,
+    attester: Attester,
 }
 
 impl<D: Device> Loop<D> {
-    pub(super) fn new(engine: Engine<D>, control: Control, key: WireKey, random: SystemRandom) -> Self {
-        let (sessions, owners, alarms) = (BTreeMap::new(), BTreeMap::new(), Kept::default());
-        Self { engine, control, key, random, sessions, owners, alarms }
+    pub(super) fn new(
+        (engine, attester): (Engine<D>, Attester),
+        control: Control,
+        key: WireKey,
+        random: SystemRandom,
+    ) -> Self {
+        let (sessions, owned, alarms) = (BTreeMap::new(), BTreeMap::new(), Kept::default());
+        Self { engine, control, key, random, sessions, owned, alarms, attester }
     }
 
     /// Runs until it is told to stop.
@@ -95,7 +112,7 @@ impl<D: Device> Loop<D> {
             Event::Said(id, ToEngine::Hello(hello)) => self.greet(id, hello.protocol),
             Event::Said(id, ToEngine::Submit(submit)) => self.submit(id, *submit),
             Event::Said(id, ToEngine::Cancel(request)) => {
-                if self.owners.get(&request) == Some(&id) {
+                if self.owned.get(&request).is_some_and(|owned| owned.session == id) {
                     self.engine.cancel(request);
                 }
             }
@@ -136,9 +153,9 @@ impl<D: Device> Loop<D> {
             session.outbox.cut();
             return;
         }
-        let hello = self.engine.hello(fresh);
+        let hello = self.engine.hello(fresh, self.attester.public());
         let epoch = hello.epoch;
-        session.say(&ToGateway::Hello(hello));
+        session.say(&ToGateway::Hello(Box::new(hello)));
         if protocol == PROTOCOL {
             session.tickets = Some(TicketCheck::new(&self.key, fresh, epoch));
             tracing::info!(session = id.0, alarms = self.alarms.iter().count(), "a gateway is here");
@@ -155,7 +172,7 @@ impl<D: Device> Loop<D> {
     fn submit(&mut self, id: SessionId, submit: Submit) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         let Some(tickets) = &mut session.tickets else { return };
-        let request = submit.request;
+        let (request, witness) = (submit.request, self.attester.witness(&submit));
         let accepted = tickets.accept(&submit).map_err(|error| {
             tracing::warn!(session = id.0, %error, "a submission is not believed");
             Refusal::NotAuthentic
@@ -163,7 +180,7 @@ impl<D: Device> Loop<D> {
         match accepted.and_then(|()| self.engine.submit(submit)) {
             Ok(()) => {
                 session.requests.insert(request);
-                self.owners.insert(request, id);
+                self.owned.insert(request, Owned { session: id, witness });
             }
             Err(refusal) => session.say(&ToGateway::Refused { request, refusal }),
         }
@@ -173,14 +190,15 @@ impl<D: Device> Loop<D> {
         let Some(session) = self.sessions.remove(&id) else { return };
         tracing::info!(session = id.0, cancelled = session.requests.len(), "a gateway is gone");
         for request in session.requests {
-            self.owners.remove(&request);
+            self.owned.remove(&request);
             self.engine.cancel(request);
         }
     }
 
     fn step(&mut self) -> Progress {
-        let (owners, sessions, alarms) = (&mut self.owners, &mut self.sessions, &mut self.alarms);
-        self.engine.step(&mut |frame| {
+        let (owned, sessions, alarms) = (&mut self.owned, &mut self.sessions, &mut self.alarms);
+        let attester = &self.attester;
+        self.engine.step(&mut |mut frame| {
             let (request, is_last) = match &frame {
                 ToGateway::Refused { request, .. } => (*request, true),
                 ToGateway::Evidence { stamp, .. } => (stamp.request, false),
@@ -189,9 +207,14 @@ impl<D: Device> Loop<D> {
                 ToGateway::Alarm(alarm) => return raise(alarms, sessions, *alarm),
                 ToGateway::Hello(_) | ToGateway::Status(_) => return,
             };
-            // A sequence without an owner is of a session that is gone: its frames go nowhere.
-            let owner = if is_last { owners.remove(&request) } else { owners.get(&request).copied() };
-            let Some(session) = owner.and_then(|owner| sessions.get_mut(&owner)) else { return };
+            // A sequence that nobody owns is of a session that is gone: its frames go nowhere.
+            let Some(Owned { session, witness }) = owned.get_mut(&request) else { return };
+            attester.attest(witness, &mut frame);
+            let session = sessions.get_mut(session);
+            if is_last {
+                owned.remove(&request);
+            }
+            let Some(session) = session else { return };
             if is_last {
                 session.requests.remove(&request);
             }

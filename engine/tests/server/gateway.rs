@@ -123,7 +123,7 @@ impl Gateway {
     pub(crate) fn greet(&mut self) {
         self.say(&ToEngine::Hello(GatewayHello { protocol: PROTOCOL }));
         match self.hear() {
-            Some(ToGateway::Hello(hello)) => self.hello = Some(hello),
+            Some(ToGateway::Hello(hello)) => self.hello = Some(*hello),
             other => panic!("{other:?}"),
         }
     }

@@ -16,3 +16,4 @@ mod gateway;
 mod idle;
 mod lifetime;
 mod sessions;
+mod statements;

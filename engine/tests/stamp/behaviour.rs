@@ -207,7 +207,7 @@ fn an_engine_that_shuts_down_says_so_to_each() {
     session.settle();
     assert_eq!(session.of(1).ended, Some(Ended::Admitted(Ending::Failed(Failed::ShuttingDown))));
     assert_eq!(session.of(2).ended, Some(Ended::Refused(Refusal::ShuttingDown)));
-    assert_eq!(session.engine.hello([0; 16]).window, 0);
+    assert_eq!(session.engine.hello([0; 16], [0; 32]).window, 0);
     assert_at_rest(&session.engine.status());
 }
 
@@ -215,9 +215,10 @@ fn an_engine_that_shuts_down_says_so_to_each() {
 fn an_idle_engine_says_so_and_knows_itself() {
     let mut session = Session::new(engine(8, config()));
     assert_eq!(session.step(), Progress::Idle);
-    let hello = session.engine.hello([9; 16]);
+    let hello = session.engine.hello([9; 16], [8; 32]);
     assert_eq!((hello.epoch, hello.session, hello.vocab, hello.window), (EPOCH, [9; 16], 64, WINDOW));
     assert_eq!((hello.capacity, hello.page_tokens, hello.sequences_max), (WINDOW, PAGE, 72));
+    assert_eq!((hello.boot_key, hello.build), ([8; 32], [0, 1, 0]));
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn run(trace: &Trace, lie: Lie) -> Result<Seen, Broken> {
                 seen.crashed += 1;
                 note_preempted(&life, &mut seen);
                 judge(&life, &mut seen, AtEnd::Unknown)?;
-                let epoch = life.session.engine.hello([0; 16]).epoch;
+                let epoch = life.session.engine.hello([0; 16], [0; 32]).epoch;
                 life = Life::begin(trace, life.session.engine.into_device(), epoch - EPOCH + 1)?;
             }
             Event::Step(count) => step(&mut life, trace, *count)?,
@@ -135,7 +135,7 @@ fn run(trace: &Trace, lie: Lie) -> Result<Seen, Broken> {
 /// Sends a request; what is refused for its length must be too long for its tenant, and nothing else may be.
 fn send(life: &mut Life, trace: &Trace, next: &Submit, seen: &mut Seen) -> Result<(), Broken> {
     let engine = &life.session.engine;
-    let next = Submit { epoch: engine.hello([0; 16]).epoch, ..next.clone() };
+    let next = Submit { epoch: engine.hello([0; 16], [0; 32]).epoch, ..next.clone() };
     let asked = next.prompt.len() as u64 + u64::from(next.max_tokens);
     let mut window = u64::from(engine.window().get());
     if !life.is_shrunk {

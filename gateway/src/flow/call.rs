@@ -208,7 +208,7 @@ impl<'a> Answer<'a> {
                     self.bill.mark(self.used());
                 }
                 Event::Tokens(tokens) => kept.push((index, tokens.into_inner())),
-                Event::Ended(ending) => ended.push((index, completed(ending)?)),
+                Event::Ended(end, jws) => ended.push((index, completed(end, jws, (index, self.ledger))?)),
             }
         }
         let proofs = Proofs::whole(proofs, count).ok_or(Denied::Internal)?;
@@ -262,7 +262,10 @@ impl<'a> Answer<'a> {
             let (index, event) = self.next(group).await?;
             match event {
                 Event::Tokens(tokens) => self.take(group, index, &tokens.into_inner()).await?,
-                Event::Ended(ending) => self.finish(index, completed(ending)?).await?,
+                Event::Ended(end, jws) => {
+                    let finish = completed(end, jws, (index, self.ledger))?;
+                    self.finish(index, finish).await?;
+                }
                 // Each sequence was proved before, and is refused or proved once.
                 Event::Refused(_) | Event::Proved(_) => return Err(Denied::Internal.into()),
             }

@@ -5,9 +5,17 @@ use wire::{Ending, Failed, Finished};
 
 use crate::answer::Denied;
 use crate::openai;
+use crate::record::Ledger;
 
-/// A sequence's end as a finish, or why the request fails with it.
-pub(super) fn completed(ending: Ending) -> Result<Finish, Denied> {
+/// A sequence's end as a finish, with what the engine stated of it in the account; or why the request fails with it.
+pub(super) fn completed(
+    ending: Ending,
+    signed: Option<String>,
+    (index, ledger): (usize, &mut Ledger),
+) -> Result<Finish, Denied> {
+    if let Some(signed) = signed {
+        ledger.stated(index, signed);
+    }
     match ending {
         Ending::Completed(Finished::Stop) => Ok(Finish::Stop),
         Ending::Completed(Finished::Length) => Ok(Finish::Length),

@@ -5,9 +5,9 @@ use isolation::outcome::Failure;
 use isolation::tag::TenantTag;
 use isolation::units::{Epoch, Pages, Tokens};
 use tokio::sync::mpsc;
-use wire::{Ending, Refusal, RequestId, ToGateway, TokenOut};
+use wire::{Ending, Hello, Refusal, RequestId, Submit, ToGateway, TokenOut};
 
-use super::Link;
+use super::{Link, seen::Seen};
 
 /// What one sequence did.
 pub(crate) enum Event {
@@ -17,8 +17,8 @@ pub(crate) enum Event {
     Proved(Proved),
     /// It has more tokens.
     Tokens(Verified<Vec<TokenOut>>),
-    /// It has no more.
-    Ended(Ending),
+    /// It has no more; with its signed statement, if it completed.
+    Ended(Ending, Option<String>),
 }
 
 /// A proof that was found to be what was sent, and its numbers for the record.
@@ -40,18 +40,21 @@ pub(crate) struct Group {
     link: Link,
     frames: mpsc::Receiver<ToGateway>,
     sequences: Vec<(RequestId, State)>,
+    seen: Seen,
 }
 
 impl Group {
     pub(super) fn new(link: Link, frames: mpsc::Receiver<ToGateway>) -> Self {
-        Self { link, frames, sequences: Vec::new() }
+        Self { link, frames, sequences: Vec::new(), seen: Seen::default() }
     }
 
-    pub(super) fn expect(&mut self, request: RequestId, tag: TenantTag, epoch: u64, prompt: &[u32]) {
-        let count = Tokens::new(u32::try_from(prompt.len()).unwrap_or(u32::MAX));
-        let digest = wire::digest_tokens(prompt);
-        let expectation = Expectation::new(request, tag, Epoch::new(epoch), digest, count);
-        self.sequences.push((request, State::Waiting(expectation)));
+    /// Takes note of a sequence that is sent to the engine that said this hello.
+    pub(super) fn expect(&mut self, submit: &Submit, hello: &Hello) {
+        let count = Tokens::new(u32::try_from(submit.prompt.len()).unwrap_or(u32::MAX));
+        let (digest, tag) = (wire::digest_tokens(&submit.prompt), TenantTag::new(submit.tag));
+        let expectation = Expectation::new(submit.request, tag, Epoch::new(hello.epoch), digest, count);
+        self.sequences.push((submit.request, State::Waiting(expectation)));
+        self.seen.expect(submit, hello);
     }
 
     /// How many sequences there are.
@@ -93,6 +96,7 @@ impl Group {
     }
 
     fn judge(&mut self, frame: ToGateway) -> Result<(usize, Event), Failure> {
+        self.seen.hear(&frame);
         match frame {
             ToGateway::Refused { request, refusal } => {
                 let (index, state) = self.find(request)?;
@@ -129,7 +133,7 @@ impl Group {
                     }
                 };
                 *state = State::Over;
-                Ok((index, Event::Ended(ending)))
+                Ok((index, Event::Ended(ending, self.seen.judge(&end)?)))
             }
             ToGateway::Hello(_) | ToGateway::Status(_) | ToGateway::Alarm(_) => {
                 Err(Failure::Integrity(IntegrityError::Closed { sequence: 0 }))

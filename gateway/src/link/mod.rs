@@ -5,6 +5,7 @@
 
 mod alarms;
 mod group;
+mod seen;
 mod session;
 mod shares;
 
@@ -142,7 +143,6 @@ impl Link {
             let first = *first.get_or_insert(own);
             let request = if seeded(Fault::OneName) { first } else { own };
             live.serial = live.serial.saturating_add(1);
-            group.expect(request, tag, live.hello.epoch, &wanted.prompt);
             let submit = Submit {
                 request,
                 tag: tag.get(),
@@ -153,8 +153,9 @@ impl Link {
                 stop_tokens: wanted.stop_tokens,
                 sampling: wanted.sampling,
                 ticket: [0; 32],
-            }
-            .seal(&self.0.key, &live.hello.session);
+            };
+            group.expect(&submit, &live.hello);
+            let submit = submit.seal(&self.0.key, &live.hello.session);
             let frame = wire::encode(&ToEngine::Submit(Box::new(submit))).map_err(|_| NotSent::Unsendable)?;
             // In the order of the serials: under the same lock.
             live.out.try_send(frame).map_err(|_| NotSent::Busy)?;

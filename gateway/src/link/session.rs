@@ -55,6 +55,7 @@ pub(super) async fn keep(shared: &Shared, alarms: mpsc::Sender<Alarm>, meter: Ar
             Ok((stream, decoder, hello)) => {
                 tracing::info!(
                     epoch = hello.epoch,
+                    build = ?hello.build,
                     window_tokens = hello.window,
                     capacity_tokens = hello.capacity,
                     "an engine is connected"
@@ -86,7 +87,7 @@ async fn connect(shared: &Shared) -> Result<(UnixStream, Decoder, Hello), Ended>
     if hello.protocol != PROTOCOL {
         return Err(Ended::Protocol { theirs: hello.protocol });
     }
-    Ok((stream, decoder, hello))
+    Ok((stream, decoder, *hello))
 }
 
 async fn read(stream: &mut (impl AsyncReadExt + Unpin), decoder: &mut Decoder) -> Result<ToGateway, Ended> {

@@ -8,7 +8,7 @@ use wire::{
     Delta, End, Ending, Evidence, Finished, Stamp, Submit, ToEngine, ToGateway, TokenOut, digest_tokens,
 };
 
-use crate::rig::{EPOCH, Peer, Rig, hello, status};
+use crate::rig::{EPOCH, Peer, Rig, hello, stated, status};
 
 /// Tokens that an answer has at most.
 const ECHO_MAX: usize = 64;
@@ -97,8 +97,12 @@ impl Desk {
                 };
                 let mut frames = answer(now, now, now);
                 let stale = Stamp { tag: before.tag, ..stamp(now, 1) };
-                frames.insert(1, ToGateway::Delta(Delta { stamp: stale, tokens: echo(before) }));
-                frames
+                let (tokens, now) = (echo(before), now.clone());
+                if let Some(ToGateway::End(end)) = frames.last_mut() {
+                    end.completion += tokens.len() as u32;
+                }
+                frames.insert(1, ToGateway::Delta(Delta { stamp: stale, tokens }));
+                stated(&now, frames)
             }
         }
     }
@@ -130,9 +134,11 @@ fn answer(to: &Submit, proof_of: &Submit, tokens_of: &Submit) -> Vec<ToGateway> 
     };
     let tokens = echo(tokens_of);
     let completion = tokens.len() as u32;
-    vec![
+    let ending = Ending::Completed(Finished::Length);
+    let frames = vec![
         ToGateway::Evidence { stamp: stamp(to, 0), evidence },
         ToGateway::Delta(Delta { stamp: stamp(to, 1), tokens }),
-        ToGateway::End(End { stamp: stamp(to, 2), ending: Ending::Completed(Finished::Length), completion }),
-    ]
+        ToGateway::End(End { stamp: stamp(to, 2), ending, completion, statement: None }),
+    ];
+    stated(to, frames)
 }

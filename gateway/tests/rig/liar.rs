@@ -1,6 +1,7 @@
 //! The engine of our own making: what it does wrong, and how it says it.
 
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use wire::{
-    Decoder, Delta, End, Ending, Evidence, Finished, Hello, PROTOCOL, Refusal, Stamp, Submit, ToEngine,
-    ToGateway, TokenOut, digest_tokens,
+    BootKey, Decoder, Delta, End, Ending, Evidence, Finished, Hello, PROTOCOL, Refusal, Stamp, Statement,
+    Submit, ToEngine, ToGateway, TokenOut, Witness, digest_tokens,
 };
 
 use super::EPOCH;
@@ -107,17 +108,54 @@ fn fresh() -> [u8; 16] {
 }
 
 pub fn hello() -> ToGateway {
-    ToGateway::Hello(Hello {
+    ToGateway::Hello(Box::new(Hello {
         protocol: PROTOCOL,
         epoch: EPOCH,
         session: fresh(),
-        model_digest: [5; 32],
+        model_digest: MODEL,
         vocab: 49_152,
         window: 2048,
         capacity: 4096,
         page_tokens: 16,
         sequences_max: 64,
-    })
+        boot_key: boot_key().public(),
+        build: [0, 1, 0],
+    }))
+}
+
+/// SHA-256 of the model file, as the engine says.
+pub const MODEL: [u8; 32] = [5; 32];
+
+/// What the engines of this process sign with.
+pub fn boot_key() -> &'static BootKey {
+    static KEY: OnceLock<BootKey> = OnceLock::new();
+    KEY.get_or_init(|| BootKey::make(&ring::rand::SystemRandom::new()).unwrap())
+}
+
+/// The frames of one sequence, with the statement that is true of them, whatever else is false.
+pub fn stated(submit: &Submit, frames: Vec<ToGateway>) -> Vec<ToGateway> {
+    stated_as(submit, frames, |statement| statement.sign(boot_key()).ok())
+}
+
+/// The same, where the engine states what it likes.
+pub fn stated_as(
+    submit: &Submit,
+    mut frames: Vec<ToGateway>,
+    say: impl Fn(Statement) -> Option<String>,
+) -> Vec<ToGateway> {
+    let mut witness = Witness::of(submit, MODEL);
+    for frame in &mut frames {
+        match frame {
+            ToGateway::Evidence { evidence, .. } => witness.proved(evidence),
+            ToGateway::Delta(delta) => witness.sent(&delta.tokens),
+            ToGateway::End(end) => {
+                let Ending::Completed(finish) = end.ending else { continue };
+                end.statement = witness.stated(finish).and_then(&say);
+            }
+            _ => {}
+        }
+    }
+    frames
 }
 
 pub fn status() -> ToGateway {
@@ -173,9 +211,10 @@ pub fn answer(submit: &Submit, lie: Lie, marker: &[u32]) -> Option<Vec<ToGateway
     let proof = ToGateway::Evidence { stamp: first, evidence };
     let tokens = ToGateway::Delta(Delta { stamp: second, tokens: marker.iter().map(token).collect() });
     let ending = Ending::Completed(Finished::Length);
-    let end = ToGateway::End(End { stamp: stamp(2), ending, completion: marker.len() as u32 });
+    let completion = marker.len() as u32;
+    let end = ToGateway::End(End { stamp: stamp(2), ending, completion, statement: None });
     let refusal = Refusal::Empty;
-    Some(match lie {
+    let frames = match lie {
         Lie::NoEvidence => vec![end],
         Lie::Stalls => vec![proof, tokens],
         Lie::TokensFirst => vec![tokens, proof, end],
@@ -183,5 +222,6 @@ pub fn answer(submit: &Submit, lie: Lie, marker: &[u32]) -> Option<Vec<ToGateway
         // Garbage after the proof: the gateway ends the session.
         Lie::DiesLater => vec![proof, hello()],
         _ => vec![proof, tokens, end],
-    })
+    };
+    Some(stated(submit, frames))
 }

@@ -110,7 +110,6 @@ async fn a_key_is_listed_without_its_secret(bench: Bench) {
         listed[0].secrets,
         [SecretRecord { serial: 1, created: at(NOW), ends: Expiry::Never, used: None }]
     );
-    // Names that no id has by chance.
     assert!(!format!("{record:?}").contains("Acme") && !format!("{listed:?}").contains("C-I"));
     assert_eq!(bench.store.find_key(record.id).await.unwrap().unwrap().id, record.id);
     assert!(bench.store.find_key(KeyId::parse("aaaaaaaaaaaa").unwrap()).await.unwrap().is_none());
