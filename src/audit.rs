@@ -63,12 +63,8 @@ fn read_seen(path: &Path) -> Result<Vec<u8>, Failure> {
 
 /// What a verification that found something ends with.
 fn verdict(error: &AuditError) -> Failure {
-    let exit = match error {
-        AuditError::Broken(broken) if broken.why == Why::Missing => Exit::Incomplete,
-        AuditError::Broken(_) => Exit::Tampered,
-        _ => Exit::Undecided,
-    };
-    Failure::new(exit, error)
+    let AuditError::Broken(broken) = error else { return Failure::new(Exit::Undecided, error) };
+    Failure::new(if broken.why == Why::Missing { Exit::Incomplete } else { Exit::Tampered }, error)
 }
 
 /// What an audit log that cannot be used ends with.

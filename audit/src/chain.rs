@@ -3,7 +3,8 @@
 use tlog_tiles::Hash;
 
 use crate::error::{AuditError, Place, Why, broken};
-use crate::heads::{Heads, Misfit};
+use crate::fault::{Fault, seeded};
+use crate::heads::{Head, Heads, Misfit};
 use crate::hex::Hex;
 use crate::leaf::{Leaf, leaf_hash};
 use crate::record::Record;
@@ -36,13 +37,18 @@ impl Chain {
             return Err(wrong(Why::Tenantless));
         }
         if let Some(link) = &leaf.link {
-            self.heads.follow(link, hash).map_err(|misfit| wrong(misfit.into()))?;
+            if seeded(Fault::ChainUnchecked) {
+                self.heads.put(Head { tenant: link.tenant, seq: link.seq, hash });
+            } else {
+                self.heads.follow(link, hash).map_err(|misfit| wrong(misfit.into()))?;
+            }
         }
         self.is_sealed = false;
         if let Record::Seal(seal) = leaf.event {
             let is_next = Some(seal.epoch) == self.epoch.checked_add(1);
             let is_whole = u64::try_from(self.heads.len()).ok() == Some(seal.tenants);
-            if !is_next || !is_whole || seal.heads != self.heads.root() {
+            let is_true = is_next && is_whole && seal.heads == self.heads.root();
+            if !is_true && !seeded(Fault::SealUnchecked) {
                 return Err(wrong(Why::Seal));
             }
             self.epoch = seal.epoch;

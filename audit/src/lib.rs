@@ -39,6 +39,7 @@ mod chain;
 mod checkpoint;
 mod disk;
 mod error;
+pub mod fault;
 mod heads;
 mod hex;
 mod layout;

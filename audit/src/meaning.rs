@@ -178,7 +178,10 @@ impl Meaning {
         match ended.outcome {
             Outcome::Completed { .. } if !is_proved => Err(Nonsense::Unproved(ended.status)),
             Outcome::Rejected { .. } if ended.status == OK => Err(Nonsense::RefusedWell),
-            _ => Ok(()),
+            Outcome::Completed { .. }
+            | Outcome::Rejected { .. }
+            | Outcome::Cancelled
+            | Outcome::Failed { .. } => Ok(()),
         }
     }
 }
@@ -186,8 +189,13 @@ impl Meaning {
 fn check_refused(refused: &Refused) -> Result<(), Nonsense> {
     match refused.outcome {
         Outcome::Completed { .. } => Err(Nonsense::Unproved(refused.status)),
-        _ if refused.status == OK => Err(Nonsense::RefusedWell),
-        _ => Ok(()),
+        Outcome::Rejected { .. } | Outcome::Cancelled | Outcome::Failed { .. } => {
+            if refused.status == OK {
+                Err(Nonsense::RefusedWell)
+            } else {
+                Ok(())
+            }
+        }
     }
 }
 

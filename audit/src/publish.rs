@@ -12,6 +12,7 @@ use tlog_tiles::Hash;
 
 use crate::checkpoint::{self, TreeHead};
 use crate::disk::{Shelf, replace};
+use crate::fault::{Fault, seeded};
 use crate::layout::{entries_path, push_entry, split_entry, tile_path};
 use crate::sign::LogKey;
 use crate::snapshot::{self, Snapshot};
@@ -85,7 +86,9 @@ impl<S: Shelf> Publisher<S> {
             }
         }
         self.put_partial(before)?;
-        self.shelf.settle()?;
+        if !seeded(Fault::SignedUnsettled) {
+            self.shelf.settle()?;
+        }
         let head = TreeHead { size: self.edge.size(), root: self.edge.root() };
         self.shelf.publish(&checkpoint::sign(&self.key, head)?)?;
         self.shelf.tidy(&full, head.size)?;
@@ -100,6 +103,7 @@ impl<S: Shelf> Publisher<S> {
         for (level, hashes) in (0_u8..).zip(self.edge.levels()) {
             let is_there = number == published_number && hashes.len() == width(published, level);
             published_number /= 256;
+            let is_there = is_there && !seeded(Fault::PublishedRewritten);
             if !hashes.is_empty() && !is_there {
                 self.shelf.put(&tile_path(level, number, hashes.len()), &tile_bytes(hashes))?;
                 if level == 0 {

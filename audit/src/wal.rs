@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{AuditError, Place, Why, broken};
+use crate::fault::{Fault, seeded};
 use crate::layout::{WAL, push_entry, read_bounded, split_entry};
 
 /// Records that one sync may carry.
@@ -191,6 +192,9 @@ fn whole_batch(bytes: &[u8]) -> Option<(Header, Vec<Vec<u8>>)> {
 
 /// Whether the header of a batch of leaves after `expected` stands anywhere in `bytes`: it was begun after what is before it was safe.
 fn has_later_batch(bytes: &[u8], expected: u64) -> bool {
+    if seeded(Fault::TornBelieved) {
+        return false;
+    }
     let mut windows = bytes.windows(HEADER_BYTES);
     windows.any(|window| {
         window.starts_with(MAGIC) && Header::read(window).is_some_and(|header| header.first > expected)

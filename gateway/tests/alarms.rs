@@ -15,7 +15,7 @@
 #[allow(dead_code, reason = "each test target uses its part of it")]
 mod rig;
 
-use rig::{EPOCH, Lie, MARKER, Peer, Rig, answer, hello, ids, status};
+use rig::{EPOCH, Lie, MARKER, Peer, Rig, answer, hello_in, ids, status};
 use serde_json::json;
 use tokio::sync::watch;
 use wire::{Alarm, Cause, ToEngine, ToGateway, Unsound};
@@ -33,11 +33,12 @@ struct Alarmed {
     next: Vec<Alarm>,
     dies: bool,
     marker: Vec<u32>,
+    sessions: u8,
 }
 
 impl Alarmed {
     async fn open(known: Vec<Alarm>, next: Alarm, dies: bool) -> Rig {
-        let peer = Self { known, next: vec![next], dies, marker: ids(MARKER) };
+        let peer = Self { known, next: vec![next], dies, marker: ids(MARKER), sessions: 0 };
         Rig::with(peer, watch::channel(0).1).await
     }
 }
@@ -47,7 +48,8 @@ impl Peer for Alarmed {
         match message {
             ToEngine::Hello(_) => {
                 let alarms = self.known.iter().map(|alarm| ToGateway::Alarm(*alarm));
-                Some(std::iter::once(hello()).chain(alarms).collect())
+                self.sessions += 1;
+                Some(std::iter::once(hello_in([self.sessions; 16])).chain(alarms).collect())
             }
             ToEngine::Status => Some(vec![status()]),
             ToEngine::Submit(submit) => {

@@ -10,6 +10,7 @@
 )]
 
 mod admin_api;
+mod audit;
 mod bad_input;
 mod budgets;
 mod cli;

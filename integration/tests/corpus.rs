@@ -26,7 +26,7 @@ const PLACES: [&str; 7] = [
 ];
 
 /// Where faults are defined, each with the places where tests beside those of [`PLACES`] take its guards away.
-const FAULTS: [(&str, &[&str]); 6] = [
+const FAULTS: [(&str, &[&str]); 7] = [
     ("isolation/src/fault.rs", &["isolation/tests"]),
     ("engine/src/fault.rs", &["engine/tests/server"]),
     (
@@ -34,6 +34,7 @@ const FAULTS: [(&str, &[&str]); 6] = [
         &["engine/kernels/src", "engine/kernels/src/attention", "engine/tests/mixed"],
     ),
     ("gateway/src/fault.rs", &[]),
+    ("audit/src/fault.rs", &["audit/src/log", "audit/src/log/tests", "audit/src/verify/tests"]),
     (
         "tenant/src/fault.rs",
         &[

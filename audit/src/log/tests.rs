@@ -2,6 +2,8 @@ mod faults;
 mod kill;
 mod tampered;
 
+pub(crate) use tampered::copy_all;
+
 use std::fs;
 
 use super::*;
@@ -307,4 +309,21 @@ fn heads_are_taken_from_a_snapshot_only_where_a_seal_says_so() {
     fs::remove_file(&heads).unwrap();
     assert_eq!(reopen().0, Some(0));
     checked(folder.path());
+}
+
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn control_a_snapshot_that_no_seal_says() {
+    crate::fault::seed(crate::fault::Fault::SnapshotBelieved);
+    let folder = tempfile::tempdir().unwrap();
+    let (log, _) = small(folder.path()).unwrap();
+    log.append_for(ACME, &record(1), NOW).unwrap().wait().unwrap();
+    drop(log);
+    let heads = folder.path().join("heads");
+    let mut bytes = fs::read(&heads).unwrap();
+    let at = bytes.len() - 33;
+    bytes[at] ^= 2;
+    fs::write(&heads, bytes).unwrap();
+    let (log, _) = small(folder.path()).unwrap();
+    assert_eq!(log.append_for(ACME, &record(2), NOW).unwrap().wait().unwrap().tenant_seq, 4, "2 is left out");
 }

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -101,17 +100,16 @@ impl Peer for Liar {
     }
 }
 
-/// A session's name, fresh for each as a real engine's is.
-fn fresh() -> [u8; 16] {
-    static SESSIONS: AtomicU8 = AtomicU8::new(0);
-    [SESSIONS.fetch_add(1, Ordering::Relaxed); 16]
+pub fn hello() -> ToGateway {
+    hello_in([3; 16])
 }
 
-pub fn hello() -> ToGateway {
+/// What an engine says first in this session.
+pub fn hello_in(session: [u8; 16]) -> ToGateway {
     ToGateway::Hello(Box::new(Hello {
         protocol: PROTOCOL,
         epoch: EPOCH,
-        session: fresh(),
+        session,
         model_digest: MODEL,
         vocab: 49_152,
         window: 2048,

@@ -20,7 +20,7 @@ use wire::WireKey;
 
 use liar::engine;
 #[allow(unused_imports, reason = "each test target uses its part of it")]
-pub use liar::{Liar, Lie, Peer, answer, boot_key, hello, stated, stated_as, status};
+pub use liar::{Liar, Lie, Peer, answer, boot_key, hello, hello_in, stated, stated_as, status};
 
 /// What the engine generates: as if it were another tenant's.
 pub const MARKER: &str = "hexagonal";

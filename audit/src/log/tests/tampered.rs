@@ -169,3 +169,28 @@ fn a_folder_of_before_the_first_release_is_named() {
     fs::write(folder.path().join("segment-00000000000000000001.jsonl"), "{}\n").unwrap();
     assert_eq!(refused(folder.path()).why, Why::Unreleased);
 }
+
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn control_damage_that_is_taken_for_a_torn_end() {
+    crate::fault::seed(crate::fault::Fault::TornBelieved);
+    let folder = killed();
+    let path = segment(folder.path());
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[40] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    // Ten leaves that were acknowledged are gone, and nothing is said.
+    assert_eq!(slow(folder.path()).unwrap().1.leaves, 301);
+}
+
+#[cfg(feature = "seeded-faults")]
+#[test]
+fn control_a_log_that_is_opened_by_anybodys_checkpoint() {
+    crate::fault::seed(crate::fault::Fault::OpenedUnsigned);
+    let folder = killed();
+    let path = folder.path().join("checkpoint");
+    let changed =
+        fs::read_to_string(&path).unwrap().replacen("— test.example/log ", "— test.example/lag ", 1);
+    fs::write(&path, changed).unwrap();
+    assert!(slow(folder.path()).is_ok());
+}
