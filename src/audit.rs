@@ -14,10 +14,10 @@ use crate::progress::Counted;
 
 pub(crate) fn run(data: &DataDir, command: AuditCommand) -> Result<(), Failure> {
     match command {
-        AuditCommand::Verify { log, key, seen, json } => {
-            let log = log.unwrap_or_else(|| data.audit());
+        AuditCommand::Verify { folder, key, seen, json } => {
+            let folder = folder.unwrap_or_else(|| data.audit());
             let key = key.unwrap_or_else(|| data.audit_public_key());
-            verify(&log, &key, seen.as_deref(), Form::of(json))
+            verify(&folder, &key, seen.as_deref(), Form::of(json))
         }
         AuditCommand::Key => present::line(&auditkey::read_public(&data.audit_public_key())?.to_string()),
     }

@@ -74,7 +74,7 @@ def main(folder, public_key):
             tree.append_entry(entry)
         hashes = [hashlib.sha256(b"\0" + entry).digest() for entry in bundle]
         assert b"".join(hashes) == tile, f"tile {number} is not of its entries"
-    assert tree.get_size() == size and tree.get_state() == root, "not the tree that was signed"
+    assert tree.get_size() == size and tree.get_root() == root, "not the tree that was signed"
     print(size, root.hex())
 
 

@@ -296,7 +296,7 @@ pub(crate) enum AuditCommand {
     Verify {
         /// The log's folder [default: audit/ in the data folder]
         #[arg(long, value_name = "DIR")]
-        log: Option<PathBuf>,
+        folder: Option<PathBuf>,
         /// The log's public key, as you got it when you began to trust the log [default: audit.pub in the data folder, which whoever
         /// can change the log can change too]
         #[arg(long, value_name = "FILE")]
@@ -315,7 +315,7 @@ pub(crate) enum AuditCommand {
 const AUDIT_VERIFY_HELP: &str = "\
 Examples:
   bulkhead audit verify
-  bulkhead audit verify --log copy/audit --key audit.pub --seen last-month/checkpoint --json
+  bulkhead audit verify --folder copy/audit --key audit.pub --seen last-month/checkpoint --json
 
 Exit codes:
   0  the log is what was signed, and what it says can have happened

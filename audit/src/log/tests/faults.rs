@@ -266,8 +266,8 @@ fn published_in_order() -> Option<io::ErrorKind> {
         let committed = log.append_for(ACME, &record(0), NOW).and_then(Ticket::wait);
         let Ok(committed) = committed else { return log.ended_by() };
         leaves = committed.index + 1;
-        while leaves % 50 == 0 && log.ended_by().is_none() && log.signed().size < leaves {
-            thread::sleep(Duration::from_millis(1));
+        if leaves % 50 == 0 {
+            signed(&log, leaves);
         }
     }
     let ended = log.ended_by();
