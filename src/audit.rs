@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ::audit::{AuditError, CHECKPOINT_BYTES_MAX, Trust, Why};
+use ::audit::{AuditError, CHECKPOINT_BYTES_MAX, Leaf, Trust, Why};
 use serde_json::json;
 
 use crate::auditkey;
@@ -19,8 +19,34 @@ pub(crate) fn run(data: &DataDir, command: AuditCommand) -> Result<(), Failure> 
             let key = key.unwrap_or_else(|| data.audit_public_key());
             verify(&folder, &key, seen.as_deref(), Form::of(json))
         }
+        AuditCommand::Show { folder, kind, from } => {
+            show(&folder.unwrap_or_else(|| data.audit()), kind.as_deref(), from)
+        }
         AuditCommand::Key => present::line(&auditkey::read_public(&data.audit_public_key())?.to_string()),
     }
+}
+
+/// Each leaf with its index, as one JSON object a line.
+fn show(log: &Path, kind: Option<&str>, from: u64) -> Result<(), Failure> {
+    let mut written = Ok(());
+    ::audit::read_leaves(log, from, &mut |index, leaf| {
+        if written.is_ok() {
+            written = show_leaf(index, &leaf, kind);
+        }
+    })
+    .map_err(|error| unusable(&error))?;
+    written
+}
+
+fn show_leaf(index: u64, leaf: &Leaf, kind: Option<&str>) -> Result<(), Failure> {
+    let mut value = serde_json::to_value(leaf).doing(Exit::Other, "write a leaf as JSON")?;
+    if kind.is_some_and(|kind| value.pointer(&format!("/event/{kind}")).is_none()) {
+        return Ok(());
+    }
+    if let Some(object) = value.as_object_mut() {
+        object.insert("index".to_owned(), json!(index));
+    }
+    present::json(&value)
 }
 
 fn verify(log: &Path, key: &Path, seen: Option<&Path>, form: Form) -> Result<(), Failure> {

@@ -168,7 +168,7 @@ fn request(number: u32) -> [Record; 2] {
         status: 200,
         outcome: Outcome::Completed { finish: Finish::Stop },
         proof,
-        completion: 9 + number % 16,
+        completion: 9 + number % 7,
         first_token_ms: 30 + number % 40,
         total_ms: 70 + number % 4_000,
     };

@@ -49,6 +49,18 @@ fn others_verify_the_log_and_it_goes_on_after_a_kill() {
     assert!(verified["leaves"].as_u64().unwrap() >= before + 4, "{verified}");
     assert_eq!((&verified["continues_seen"], &verified["tenants"]), (&json!(true), &json!(1)));
 
+    let shown = |arguments: &[&str]| {
+        let output = home.run(&[&["audit", "show"], arguments].concat());
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
+    };
+    let boots = shown(&["--kind", "boot"]);
+    assert_eq!(boots.len(), 2, "{boots:?}");
+    let ended = shown(&["--kind", "ended", "--from", "4"]);
+    assert!(ended.len() >= 4 && ended.iter().all(|leaf| leaf["index"].as_u64().unwrap() >= 4), "{ended:?}");
+    let numbers: Vec<_> = shown(&[]).iter().filter_map(|leaf| leaf["link"]["seq"].as_u64()).collect();
+    assert!(numbers.iter().copied().eq(1..=10), "the tenant's numbers have no gap: {numbers:?}");
+
     let public = home.run(&["audit", "key"]);
     let public = String::from_utf8(public.stdout).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("integration/clients/audit_log.py");

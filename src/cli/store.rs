@@ -308,6 +308,21 @@ pub(crate) enum AuditCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print leaves as JSON, one a line, those too that are not signed yet; verifies nothing
+    #[command(
+        after_help = "Examples:\n  bulkhead audit show --kind alarm\n  bulkhead audit show --from 4711 | head"
+    )]
+    Show {
+        /// The log's folder [default: audit/ in the data folder]
+        #[arg(long, value_name = "DIR")]
+        folder: Option<PathBuf>,
+        /// Leaves of this kind alone: boot, engine_seen, alarm, admitted, ended, refused or seal
+        #[arg(long, value_name = "KIND", value_parser = ["boot", "engine_seen", "alarm", "admitted", "ended", "refused", "seal"])]
+        kind: Option<String>,
+        /// Leaves from this index on; the log's first is 0
+        #[arg(long, value_name = "INDEX", default_value_t = 0)]
+        from: u64,
+    },
     /// Print the log's public key, for those who will verify it
     Key,
 }
