@@ -166,7 +166,8 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = private_file(&fresh, false)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    std::fs::rename(&fresh, path)
+    std::fs::rename(&fresh, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 /// Reads a file of at most `bytes_max` bytes.

@@ -48,7 +48,12 @@ pub(crate) struct Folder {
 impl Folder {
     /// Takes the lock; makes the folder when there is none.
     pub(crate) fn claim(path: &Path) -> Result<Self, AuditError> {
-        make(path)?;
+        if !path.is_dir() {
+            make(path)?;
+            // A folder that a power cut takes away would be begun anew, under the same key.
+            let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+            sync_folder(above.unwrap_or(Path::new(".")))?;
+        }
         let lock = OpenOptions::new()
             .read(true)
             .write(true)

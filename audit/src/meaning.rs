@@ -117,7 +117,9 @@ impl Meaning {
                 Ok(())
             }
             Record::EngineSeen(engine) => {
-                self.engines.insert(engine.epoch.0, engine.capacity);
+                // A life whose pool shrank is seen with less in a later session, beside requests that were counted before.
+                let capacity = self.engines.entry(engine.epoch.0).or_insert(engine.capacity);
+                *capacity = engine.capacity.max(*capacity);
                 Ok(())
             }
             Record::Admitted(admitted) => self.admitted(leaf, admitted),

@@ -102,7 +102,6 @@ impl Ledger {
         self.recorder.engine(&engine.hello).map_err(|_| Denied::NoAudit)?;
         let mut tickets = Vec::with_capacity(sequences.len());
         for (index, &(edge_tokens, max_tokens)) in sequences.iter().enumerate() {
-            self.sequences.push(Line::of(edge_tokens));
             let record = Record::Admitted(Admitted {
                 request: Hex(self.request),
                 sequence: u16::try_from(index).unwrap_or(u16::MAX),
@@ -116,6 +115,8 @@ impl Ledger {
                 window,
             });
             tickets.push(self.append(&record).map_err(|_| Denied::NoAudit)?);
+            // Only what was let in ends: where the log takes no more half-way, the rest was never there.
+            self.sequences.push(Line::of(edge_tokens));
         }
         Ok(tickets)
     }

@@ -103,6 +103,16 @@ fn a_sequence_is_let_in_and_ends_once_and_for_its_own_tenant() {
     assert_eq!(meaning.take(3, &foreign), Err(Nonsense::NotLetIn));
 }
 
+/// Sessions of one life, of which the later one's pool is smaller: what was counted by the earlier may be recorded after it.
+#[test]
+fn a_pool_that_shrank_makes_no_nonsense_of_what_was_counted_before() {
+    let Record::EngineSeen(seen) = engine() else { panic!("an engine") };
+    let shrunk = Record::EngineSeen(crate::record::EngineSeen { capacity: 1_024, ..seen });
+    let [admitted, ended] = request(1);
+    assert!(take(&[boot(), engine(), shrunk, admitted, ended]).is_ok());
+    assert!(matches!(take(&[boot(), shrunk, admitted]).err(), Some(Nonsense::Window { .. })));
+}
+
 #[test]
 fn a_refusal_is_no_success() {
     let Record::Refused(refused) = record(1) else { panic!("a refusal") };
