@@ -77,13 +77,24 @@ impl LogKey {
     /// # Errors
     /// As [`LogKey::generate`].
     pub fn unique(prefix: &str) -> Result<Self, KeyError> {
-        let mut bytes = [0; 8];
-        SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Random)?;
-        Self::generate(&format!("{prefix}/{}", Hex(bytes)))
+        Self::generate(&unique_name(prefix)?)
+    }
+
+    /// A new key of a witness with a name that no other has.
+    ///
+    /// # Errors
+    /// As [`LogKey::generate`].
+    pub fn unique_witness(prefix: &str) -> Result<Self, KeyError> {
+        Self::generate_witness(&unique_name(prefix)?)
     }
 
     pub(crate) fn from_seed(name: &str, seed: Zeroizing<[u8; 32]>) -> Result<Self, KeyError> {
         Self::of_kind(name, PLAIN, seed)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn witness_from_seed(name: &str, seed: [u8; 32]) -> Self {
+        Self::of_kind(name, COSIGNATURE, Zeroizing::new(seed)).unwrap()
     }
 
     fn of_kind(name: &str, kind: u8, seed: Zeroizing<[u8; 32]>) -> Result<Self, KeyError> {
@@ -256,6 +267,12 @@ impl Verifier for NoteKey {
             self.has_signed(text, signature)
         }
     }
+}
+
+fn unique_name(prefix: &str) -> Result<String, KeyError> {
+    let mut bytes = [0; 8];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Random)?;
+    Ok(format!("{prefix}/{}", Hex(bytes)))
 }
 
 fn random_seed() -> Result<Zeroizing<[u8; 32]>, KeyError> {

@@ -288,37 +288,3 @@ pub(crate) enum PolicyCommand {
     /// Print the shipped policy, comments and all, to start from
     Show,
 }
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AuditCommand {
-    /// Check every leaf, hash and signature of the log, and what its records say; needs no running server
-    #[command(after_help = AUDIT_VERIFY_HELP)]
-    Verify {
-        /// The log's folder [default: audit/ in the data folder]
-        #[arg(long, value_name = "DIR")]
-        log: Option<PathBuf>,
-        /// The log's public key, as you got it when you began to trust the log [default: audit.pub in the data folder, which whoever
-        /// can change the log can change too]
-        #[arg(long, value_name = "FILE")]
-        key: Option<PathBuf>,
-        /// A checkpoint of this log that you kept from before: the log must begin with what it held then
-        #[arg(long, value_name = "FILE")]
-        seen: Option<PathBuf>,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-    /// Print the log's public key, for those who will verify it
-    Key,
-}
-
-const AUDIT_VERIFY_HELP: &str = "\
-Examples:
-  bulkhead audit verify
-  bulkhead audit verify --log copy/audit --key audit.pub --seen last-month/checkpoint --json
-
-Exit codes:
-  0  the log is what was signed, and what it says can have happened
-  1  tampered: something in it is not what was signed, or cannot have happened
-  2  incomplete: something that was signed is missing
-  3  cannot tell: no log, no key, or a disk that cannot be read";

@@ -43,7 +43,11 @@ impl States {
         let lock = Folder::claim(path).map_err(|error| match error {
             AuditError::Locked => WitnessError::Locked,
             AuditError::Disk(error) => WitnessError::Disk(error),
-            other => WitnessError::Disk(io::Error::other(other)),
+            AuditError::Broken(_)
+            | AuditError::Full { .. }
+            | AuditError::TooManyTenants
+            | AuditError::Ended
+            | AuditError::Unwritable => WitnessError::Disk(io::Error::other(error)),
         })?;
         Ok(Self { path: path.to_owned(), replace: Box::new(replace), _lock: lock })
     }
