@@ -156,6 +156,3 @@ impl TileReader for Tiles<'_> {
 
     fn save_tiles(&self, _: &[Tile], _: &[Vec<u8>]) {}
 }
-
-#[cfg(test)]
-mod tests;
