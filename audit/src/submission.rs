@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use signed_note::{Note, Signature, Verifier as _};
-use tlog_tiles::{Error, Hash, Tile, TileHashReader, TileReader, prove_tree};
+use tlog_tiles::{Error, Hash, Tile, TileHashReader, TileReader, check_tree, prove_tree, tree_hash};
 
 use crate::checkpoint::{self, CHECKPOINT_BYTES_MAX, TreeHead};
 use crate::cosign;
@@ -86,8 +86,13 @@ impl Submission {
             return Ok(Vec::new());
         }
         let tiles = Tiles { folder: &self.folder, failed: RefCell::new(None) };
-        prove_tree(size, old, &TileHashReader::new(size, root, &tiles))
-            .map_err(|_| tiles.failed.take().unwrap_or_else(|| broken(Place::Checkpoint, Why::Root)))
+        let reader = TileHashReader::new(size, root, &tiles);
+        // The reader does not check each tile that it reads: what it made of them is checked here, before a witness has to refuse it.
+        let proof = prove_tree(size, old, &reader).and_then(|proof| {
+            check_tree(&proof, size, root, old, tree_hash(old, &reader)?)?;
+            Ok(proof)
+        });
+        proof.map_err(|_| tiles.failed.take().unwrap_or_else(|| broken(Place::Checkpoint, Why::Root)))
     }
 
     /// Takes what a witness answered; the second of Unix at which it says that it cosigned.

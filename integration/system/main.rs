@@ -27,3 +27,4 @@ mod shared_limits;
 mod starts;
 mod stores;
 mod window;
+mod witness;

@@ -58,10 +58,7 @@ fn a_time_that_no_cosignature_may_have_is_neither_signed_nor_believed() {
 fn a_key_is_of_one_kind() {
     let (log, witness) =
         (LogKey::generate("a.example").unwrap(), LogKey::generate_witness("a.example").unwrap());
-    assert_eq!(
-        LogKey::parse_witness(&log.private()).err(),
-        Some(KeyError::Kind { found: 1, wanted: 4 })
-    );
+    assert_eq!(LogKey::parse_witness(&log.private()).err(), Some(KeyError::Kind { found: 1, wanted: 4 }));
     assert_eq!(LogKey::parse(&witness.private()).err(), Some(KeyError::Kind { found: 4, wanted: 1 }));
     assert!(NoteKey::parse_witness(&log.public().to_string()).is_err());
     assert!(NoteKey::parse(&witness.public().to_string()).is_err());

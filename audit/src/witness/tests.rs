@@ -99,7 +99,20 @@ fn only_requests() {
         let answer = rig.add(body.as_bytes());
         assert_eq!(answer.status, status, "{:?} of {:.80}", answer.body, body);
     };
-    for old in ["", "old", "old ", "old  0", "old 00", "old 01", "old +0", "old -0", "old 0 ", "OLD 0", "old 0\r", "old 18446744073709551616"] {
+    for old in [
+        "",
+        "old",
+        "old ",
+        "old  0",
+        "old 00",
+        "old 01",
+        "old +0",
+        "old -0",
+        "old 0 ",
+        "OLD 0",
+        "old 0\r",
+        "old 18446744073709551616",
+    ] {
         refused(format!("{old}\n\n{checkpoint}"), 400);
     }
     refused(format!("old 0\n{checkpoint}"), 400);
@@ -108,7 +121,13 @@ fn only_requests() {
     refused(format!("old 0\n{line}\n{checkpoint}"), 422);
     refused(format!("old 0\n{}\n{checkpoint}", line.repeat(PROOF_LINES_MAX)), 422);
     refused(format!("old 0\n{}\n{checkpoint}", line.repeat(PROOF_LINES_MAX + 1)), 400);
-    for wrong in ["AAAA", "CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I", "CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2J=", "!sUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=", " CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I="] {
+    for wrong in [
+        "AAAA",
+        "CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I",
+        "CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2J=",
+        "!sUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=",
+        " CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=",
+    ] {
         refused(format!("old 0\n{wrong}\n\n{checkpoint}"), 400);
     }
     refused(format!("old 0\n\n{checkpoint}\n"), 400);
