@@ -26,7 +26,7 @@ pub(crate) fn run(data: &DataDir, command: AuditCommand) -> Result<(), Failure> 
 }
 
 fn verify(data: &DataDir, args: &VerifyArgs) -> Result<(), Failure> {
-    let log = &args.log.clone().unwrap_or_else(|| data.audit());
+    let log = &args.folder.clone().unwrap_or_else(|| data.audit());
     if !log.is_dir() {
         return Err(Failure::new(
             Exit::Undecided,

@@ -52,12 +52,12 @@ impl Log {
 fn witness(home: &Home, log: &Log, name: &str) -> Process {
     let [key, state] = ["key", "state"].map(|end| home.path().join(format!("{name}.{end}")));
     let mut command = home.command(&["audit", "witness", "--listen", "127.0.0.1:0"]);
-    command.args(["--key", text(&key), "--state", text(&state), "--log", text(&log.public)]);
+    command.args(["--key", text(&key), "--state", text(&state), "--watch", text(&log.public)]);
     Process::start(&mut command, START_MAX, |line| line.starts_with("key:"))
 }
 
 fn cosign(home: &Home, log: &Log, folder: &Path, witnesses: &[(&Process, &str)]) -> (Option<i32>, String) {
-    let mut args = vec!["audit", "cosign", "--log", text(folder), "--key", text(&log.public)];
+    let mut args = vec!["audit", "cosign", "--folder", text(folder), "--key", text(&log.public)];
     let named: Vec<(String, PathBuf)> = witnesses
         .iter()
         .map(|(process, name)| (process.after("listening:"), home.path().join(format!("{name}.pub"))))
@@ -72,7 +72,7 @@ fn cosign(home: &Home, log: &Log, folder: &Path, witnesses: &[(&Process, &str)])
 fn verify(home: &Home, folder: &Path, policy: &str) -> (Option<i32>, String) {
     let path = home.path().join("trust.toml");
     fs::write(&path, policy).unwrap();
-    let output = home.run(&["audit", "verify", "--log", text(folder), "--policy", text(&path)]);
+    let output = home.run(&["audit", "verify", "--folder", text(folder), "--policy", text(&path)]);
     (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
 }
 
@@ -145,7 +145,7 @@ fn a_killed_witness_forgets_nothing_and_a_lost_state_is_no_beginning() {
 
     let again = |home: &Home| {
         let [key, state] = ["one.key", "one.state"].map(|name| home.path().join(name));
-        let args = ["--key", text(&key), "--state", text(&state), "--log", text(&log.public)];
+        let args = ["--key", text(&key), "--state", text(&state), "--watch", text(&log.public)];
         let output = home.run(&[&["audit", "witness", "--listen", "127.0.0.1:0"][..], &args].concat());
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };

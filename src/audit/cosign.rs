@@ -36,7 +36,7 @@ pub(crate) fn run(data: &DataDir, args: &CosignArgs) -> Result<(), Failure> {
             format_args!("--quorum is {quorum}, and {urls} witnesses are given"),
         ));
     }
-    let log = args.log.clone().unwrap_or_else(|| data.audit());
+    let log = args.folder.clone().unwrap_or_else(|| data.audit());
     let key = args.key.clone().unwrap_or_else(|| data.audit_public_key());
     let key = auditkey::read_public(&key)?;
     let mut submission = Submission::read(&log, &key)

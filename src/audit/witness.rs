@@ -44,7 +44,7 @@ pub(crate) async fn run(data: &DataDir, args: &WitnessArgs) -> Result<(), Failur
     let mut signals = Signals::catch()?;
     let key = args.key.clone().unwrap_or_else(|| data.witness_key());
     let state = args.state.clone().unwrap_or_else(|| data.witness());
-    let witness = open(&key, &state, &args.log)?;
+    let witness = open(&key, &state, &args.watch)?;
     let listener = TcpListener::bind(args.listen).await.map_err(|error| {
         let exit = if error.kind() == io::ErrorKind::AddrInUse { Exit::PortTaken } else { Exit::Other };
         Failure::new(exit, format_args!("cannot listen on {}: {error}", args.listen))

@@ -1,4 +1,4 @@
-//! `bulkhead audit`.
+//! `bulkhead audit`. A log's folder is `--folder`: `--log` is how logs are written, everywhere.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -34,7 +34,7 @@ pub(crate) enum AuditCommand {
 pub(crate) struct VerifyArgs {
     /// The log's folder [default: audit/ in the data folder]
     #[arg(long, value_name = "DIR")]
-    pub(crate) log: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
     /// The log's public key, as you got it when you began to trust the log [default: audit.pub in the data folder, which whoever can
     /// change the log can change too]
     #[arg(long, value_name = "FILE")]
@@ -59,7 +59,7 @@ pub(crate) struct VerifyArgs {
 pub(crate) struct CosignArgs {
     /// The log's folder [default: audit/ in the data folder]
     #[arg(long, value_name = "DIR")]
-    pub(crate) log: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
     /// The log's public key [default: audit.pub in the data folder]
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
@@ -89,7 +89,7 @@ pub(crate) struct WitnessArgs {
     pub(crate) key: Option<PathBuf>,
     /// Public keys of the logs that it watches
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
-    pub(crate) log: Vec<PathBuf>,
+    pub(crate) watch: Vec<PathBuf>,
     /// The folder of what it has cosigned; belongs to the key [default: witness/ in the data folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
@@ -98,8 +98,8 @@ pub(crate) struct WitnessArgs {
 const VERIFY_HELP: &str = "\
 Examples:
   bulkhead audit verify
-  bulkhead audit verify --log copy/audit --key audit.pub --seen last-month/checkpoint --json
-  bulkhead audit verify --log copy/audit --policy trust.toml
+  bulkhead audit verify --folder copy/audit --key audit.pub --seen last-month/checkpoint --json
+  bulkhead audit verify --folder copy/audit --policy trust.toml
 
 A policy names whom you trust:
   log = \"bulkhead.invalid/5b1c…+8a3f01c2+AT…\"
@@ -120,4 +120,4 @@ Examples:
 
 const WITNESS_HELP: &str = "\
 Example:
-  bulkhead audit witness --listen 10.0.0.7:8090 --key witness.key --log acme.pub globex.pub";
+  bulkhead audit witness --listen 10.0.0.7:8090 --key witness.key --watch acme.pub globex.pub";
