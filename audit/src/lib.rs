@@ -4,7 +4,7 @@
 //! The public interface is:
 //! - [`AuditLog`], to which [`Record`]s are appended; a [`Ticket`] resolves when its record is on disk;
 //! - [`LogKey`], which signs its checkpoints, and [`NoteKey`], by which anybody verifies them;
-//! - [`verify`], which reads a whole log and says what is wrong with it, if anything;
+//! - [`verify()`], which reads a whole log and says what is wrong with it, if anything;
 //! - [`Witness`], which cosigns checkpoints of others' logs that only ever grow, and [`Submission`], which asks one to.
 //!
 //! ```text
