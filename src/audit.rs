@@ -1,4 +1,8 @@
-//! `bulkhead audit`: the log, leaf by leaf, without a server.
+//! `bulkhead audit`: the log, leaf by leaf, without a server; and its witnesses.
+
+mod cosign;
+mod policy;
+mod witness;
 
 use std::path::Path;
 
@@ -6,7 +10,7 @@ use ::audit::{AuditError, CHECKPOINT_BYTES_MAX, Leaf, Trust, Why};
 use serde_json::json;
 
 use crate::auditkey;
-use crate::cli::AuditCommand;
+use crate::cli::{AuditCommand, VerifyArgs};
 use crate::data::{DataDir, read_bounded};
 use crate::exit::{Doing, Exit, Failure};
 use crate::present::{self, Form};
@@ -14,15 +18,13 @@ use crate::progress::Counted;
 
 pub(crate) fn run(data: &DataDir, command: AuditCommand) -> Result<(), Failure> {
     match command {
-        AuditCommand::Verify { folder, key, seen, json } => {
-            let folder = folder.unwrap_or_else(|| data.audit());
-            let key = key.unwrap_or_else(|| data.audit_public_key());
-            verify(&folder, &key, seen.as_deref(), Form::of(json))
-        }
+        AuditCommand::Verify(args) => verify(data, &args),
         AuditCommand::Show { folder, kind, from } => {
             show(&folder.unwrap_or_else(|| data.audit()), kind.as_deref(), from)
         }
         AuditCommand::Key => present::line(&auditkey::read_public(&data.audit_public_key())?.to_string()),
+        AuditCommand::Cosign(args) => cosign::run(data, &args),
+        AuditCommand::Witness(args) => crate::on_runtime(async { witness::run(data, &args).await }),
     }
 }
 
@@ -49,21 +51,30 @@ fn show_leaf(index: u64, leaf: &Leaf, kind: Option<&str>) -> Result<(), Failure>
     present::json(&value)
 }
 
-fn verify(log: &Path, key: &Path, seen: Option<&Path>, form: Form) -> Result<(), Failure> {
+fn verify(data: &DataDir, args: &VerifyArgs) -> Result<(), Failure> {
+    let log = &args.folder.clone().unwrap_or_else(|| data.audit());
     if !log.is_dir() {
         return Err(Failure::new(
             Exit::Undecided,
             format_args!("there is no audit log in {}: has a server run on this data folder?", log.display()),
         ));
     }
-    let seen = seen.map(read_seen).transpose()?;
-    let trust = Trust { log: auditkey::read_public(key)?, seen };
+    let trust = match &args.policy {
+        Some(policy) => policy::read(policy)?,
+        None => {
+            let key = args.key.clone().unwrap_or_else(|| data.audit_public_key());
+            Trust::in_log(auditkey::read_public(&key)?)
+        }
+    };
+    let seen = args.seen.as_deref().map(read_checkpoint).transpose()?;
+    let cosigned = args.cosigned.as_deref().map(read_checkpoint).transpose()?;
+    let trust = Trust { seen, cosigned, ..trust };
     let mut counted = Counted::start("leaves verified");
     let verified =
         ::audit::verify(log, &trust, &mut |progress| counted.show(progress.leaves, progress.until));
     drop(counted);
     let verified = verified.map_err(|error| verdict(&error))?;
-    match form {
+    match Form::of(args.json) {
         Form::Json => present::json(&json!({
             "leaves": verified.leaves,
             "root": verified.root,
@@ -71,18 +82,24 @@ fn verify(log: &Path, key: &Path, seen: Option<&Path>, form: Form) -> Result<(),
             "tenants": verified.tenants,
             "open_sequences": verified.open,
             "continues_seen": verified.is_continued,
+            "witnesses": verified.witnesses,
+            "cosigned_leaves": verified.cosigned,
         })),
         Form::Table => {
             let ends = if verified.is_continued { ", and begins with what was seen before" } else { "" };
+            let cosigned = match verified.witnesses {
+                0 => String::new(),
+                by => format!("; {by} witnesses have cosigned the first {}", verified.cosigned),
+            };
             present::line(&format!(
-                "{} leaves of {} tenants in {} epochs are what was signed{ends}; the root is {}",
+                "{} leaves of {} tenants in {} epochs are what was signed{ends}{cosigned}; the root is {}",
                 verified.leaves, verified.tenants, verified.epochs, verified.root
             ))
         }
     }
 }
 
-fn read_seen(path: &Path) -> Result<Vec<u8>, Failure> {
+fn read_checkpoint(path: &Path) -> Result<Vec<u8>, Failure> {
     let most = u64::try_from(CHECKPOINT_BYTES_MAX).unwrap_or(u64::MAX);
     read_bounded(path, most).doing(Exit::Undecided, format_args!("read the checkpoint {}", path.display()))
 }
@@ -90,7 +107,8 @@ fn read_seen(path: &Path) -> Result<Vec<u8>, Failure> {
 /// What a verification that found something ends with.
 fn verdict(error: &AuditError) -> Failure {
     let AuditError::Broken(broken) = error else { return Failure::new(Exit::Undecided, error) };
-    Failure::new(if broken.why == Why::Missing { Exit::Incomplete } else { Exit::Tampered }, error)
+    let is_missing = matches!(broken.why, Why::Missing | Why::Quorum { .. });
+    Failure::new(if is_missing { Exit::Incomplete } else { Exit::Tampered }, error)
 }
 
 /// What an audit log that cannot be used ends with.

@@ -52,6 +52,26 @@ pub(crate) fn read_public(path: &Path) -> Result<NoteKey, Failure> {
         .doing(Exit::Undecided, format_args!("use the log's public key {}", path.display()))
 }
 
+/// A witness's public key in a file.
+pub(crate) fn read_witness(path: &Path) -> Result<NoteKey, Failure> {
+    let bytes = read_bounded(path, FILE_BYTES_MAX)
+        .doing(Exit::Undecided, format_args!("read the witness's public key {}", path.display()))?;
+    NoteKey::parse_witness(std::str::from_utf8(&bytes).unwrap_or_default())
+        .doing(Exit::Undecided, format_args!("use the witness's public key {}", path.display()))
+}
+
+/// A witness's private key in a file; none where there is no file.
+pub(crate) fn read_witness_private(path: &Path) -> Result<Option<LogKey>, Failure> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = read_private(path, FILE_BYTES_MAX)
+        .doing(Exit::Store, format_args!("read the witness's key {}", path.display()))?;
+    LogKey::parse_witness(std::str::from_utf8(&text).unwrap_or_default())
+        .map(Some)
+        .doing(Exit::Store, format_args!("use the witness's key {}", path.display()))
+}
+
 fn write_public(path: &Path, key: &LogKey) -> Result<(), Failure> {
     write_private(path, format!("{}\n", key.public()).as_bytes())
         .doing(Exit::Store, format_args!("write {}", path.display()))

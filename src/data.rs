@@ -117,6 +117,16 @@ impl DataDir {
         self.root.join("audit.pub")
     }
 
+    /// The key of a witness of others' audit logs; its public part is beside it.
+    pub(crate) fn witness_key(&self) -> PathBuf {
+        self.root.join("witness.key")
+    }
+
+    /// What that witness has cosigned.
+    pub(crate) fn witness(&self) -> PathBuf {
+        self.root.join("witness")
+    }
+
     /// The demo tenant's key, so that each `up` shows the same one.
     pub(crate) fn demo_key(&self) -> PathBuf {
         self.root.join("demo.key")

@@ -33,7 +33,7 @@ fn main() {
     let folder = tempfile::tempdir_in(folder.map_or_else(std::env::temp_dir, PathBuf::from)).unwrap();
     println!("the disk alone: {:.0} syncs of 4 KiB a second", syncs(folder.path()));
     let key = LogKey::generate("bench.example/log").unwrap();
-    let trust = Trust { log: key.public(), seen: None };
+    let trust = Trust::in_log(key.public());
     let log_folder = folder.path().join("audit");
     let (log, _) = AuditLog::open(&log_folder, key).unwrap();
     let began = Instant::now();

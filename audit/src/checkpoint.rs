@@ -36,6 +36,10 @@ pub(crate) fn sign(key: &LogKey, head: TreeHead) -> io::Result<Vec<u8>> {
 /// The head that a checkpoint's bytes say, if `key` has signed it.
 pub(crate) fn open(bytes: &[u8], key: &NoteKey) -> Result<TreeHead, Why> {
     let note = Note::from_bytes(bytes).map_err(|_| Why::Form)?;
+    // What a witness says of a log is not what the log says.
+    if !key.is_log() {
+        return Err(Why::Signature);
+    }
     let known = VerifierList::new(vec![Box::new(key.clone())]);
     let verified = note
         .verify(&known)

@@ -54,6 +54,9 @@ pub enum Place {
     /// A checkpoint that was kept from before.
     #[error("the checkpoint from before")]
     Seen,
+    /// A checkpoint that witnesses have cosigned.
+    #[error("the cosigned checkpoint")]
+    Cosigned,
     /// A file of tiles or of entries, by its path in the log's folder.
     #[error("file {0}")]
     File(String),
@@ -73,6 +76,17 @@ pub enum Place {
 /// What is wrong with a log.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Why {
+    /// A witness whose key is trusted is said to have cosigned, and has not.
+    #[error("the cosignature of {0} is not that witness's")]
+    Cosignature(String),
+    /// Fewer witnesses have cosigned than must have.
+    #[error("{has} of the witnesses have cosigned it, and {needs} must have")]
+    Quorum {
+        /// Different witnesses that have.
+        has: usize,
+        /// How many must have.
+        needs: usize,
+    },
     /// A file is not there.
     #[error("it is missing")]
     Missing,

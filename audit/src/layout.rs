@@ -12,6 +12,8 @@ use crate::tree::TILE_WIDTH;
 
 /// The signed checkpoint.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
+/// The last checkpoint that witnesses cosigned.
+pub(crate) const COSIGNED: &str = "cosigned";
 /// Leaves that may not be in tiles yet.
 pub(crate) const WAL: &str = "wal";
 /// Bytes of a hash.

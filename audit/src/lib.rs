@@ -4,7 +4,8 @@
 //! The public interface is:
 //! - [`AuditLog`], to which [`Record`]s are appended; a [`Ticket`] resolves when its record is on disk;
 //! - [`LogKey`], which signs its checkpoints, and [`NoteKey`], by which anybody verifies them;
-//! - [`verify()`], which reads a whole log and says what is wrong with it, if anything.
+//! - [`verify()`], which reads a whole log and says what is wrong with it, if anything;
+//! - [`Witness`], which cosigns checkpoints of others' logs that only ever grow, and [`Submission`], which asks one to.
 //!
 //! ```text
 //! audit/lock                     held by the one process that writes
@@ -13,6 +14,7 @@
 //! audit/tile/entries/N           256 leaves, each after its length in two bytes
 //! audit/wal/…                    leaves that are durable and not in tiles yet
 //! audit/heads                    a cache, so that an opening need not read the whole log
+//! audit/cosigned                 the last checkpoint that witnesses cosigned, if one was asked
 //! ```
 //!
 //! A record counts when its batch is on the medium: batches go to `wal/`, with a checksum, and one sync carries as many records as came
@@ -24,7 +26,8 @@
 //! proceed must refuse (fail closed).
 //!
 //! What is caught: any change of what was signed, and leaves missing of a tenant. What is not: whoever has the key can sign another log
-//! in the place of this one. Whoever kept a checkpoint then has both: give checkpoints away.
+//! in the place of this one. Whoever kept a checkpoint then has both: give checkpoints away. Witnesses are those who keep them: see
+//! [`Witness`].
 //!
 //! Architecture invariant: a record has no place for text. Numbers, digests, ids and closed enums only, so that no prompt, no output, no
 //! secret and no tenant's name can get in.
@@ -37,6 +40,7 @@
 mod alarm;
 mod chain;
 mod checkpoint;
+mod cosign;
 mod disk;
 mod error;
 pub mod fault;
@@ -49,14 +53,17 @@ mod meaning;
 mod open;
 mod outcome;
 mod publish;
+mod quorum;
 mod reader;
 mod record;
 mod request;
 mod sign;
 mod snapshot;
+mod submission;
 mod tree;
 mod verify;
 mod wal;
+mod witness;
 mod writer;
 
 pub use alarm::{AlarmCause, EngineAlarm, Unsound};
@@ -72,5 +79,7 @@ pub use reader::read_leaves;
 pub use record::{Boot, EngineSeen, PolicySource, Record, Seal};
 pub use request::{Admitted, Ended, Endpoint, KeyId, Proof, Refused};
 pub use sign::{KeyError, LogKey, NoteKey};
+pub use submission::{ANSWER_BYTES_MAX, NotCosigned, Submission};
 pub use verify::{Trust, Verified, verify};
 pub use wal::BATCH_MAX;
+pub use witness::{Answer, LOGS_MAX, PROOF_LINES_MAX, REQUEST_BYTES_MAX, Refusal, Witness, WitnessError};

@@ -9,16 +9,21 @@ use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use signed_note::{Signature, Verifier, is_key_name_valid, key_id};
 use zeroize::Zeroizing;
 
+use crate::cosign;
 use crate::hex::Hex;
 
 /// A note's signature by Ed25519 over its text.
 const PLAIN: u8 = 1;
+/// A cosignature by Ed25519, over a checkpoint and the time at which a witness saw it.
+const COSIGNATURE: u8 = 4;
 /// Bytes of a key's name at most.
 const NAME_BYTES_MAX: usize = 128;
 
-/// The key that signs a log's checkpoints. It has no `Debug` and is written by [`LogKey::private`] alone.
+/// The key that signs a log's checkpoints, or with which a witness cosigns those of others: never both, its kind says which. It has no
+/// `Debug` and is written by [`LogKey::private`] alone.
 pub struct LogKey {
     name: String,
+    kind: u8,
     pair: Ed25519KeyPair,
     seed: Zeroizing<[u8; 32]>,
 }
@@ -32,6 +37,16 @@ pub enum KeyError {
     /// Not the form.
     #[error("a key is NAME+HASH+BASE64, a private one after PRIVATE+KEY+, as C2SP's signed notes write it")]
     Form,
+    /// A log's key where a witness's is due, or the other way round.
+    #[error(
+        "the key is of kind {found}, and {wanted} is needed: {PLAIN} is a log's, {COSIGNATURE} a witness's"
+    )]
+    Kind {
+        /// Its kind.
+        found: u8,
+        /// The kind that is needed.
+        wanted: u8,
+    },
     /// The hash is of another key.
     #[error("the key's hash is not its own: a letter of it was changed")]
     Hash,
@@ -46,9 +61,15 @@ impl LogKey {
     /// # Errors
     /// [`KeyError::Name`], [`KeyError::Random`].
     pub fn generate(name: &str) -> Result<Self, KeyError> {
-        let mut seed = Zeroizing::new([0; 32]);
-        SystemRandom::new().fill(&mut *seed).map_err(|_| KeyError::Random)?;
-        Self::from_seed(name, seed)
+        Self::from_seed(name, random_seed()?)
+    }
+
+    /// A new key of a witness.
+    ///
+    /// # Errors
+    /// As [`LogKey::generate`].
+    pub fn generate_witness(name: &str) -> Result<Self, KeyError> {
+        Self::of_kind(name, COSIGNATURE, random_seed()?)
     }
 
     /// A new key with a name that no other log has: `prefix/` and 16 random hex digits.
@@ -56,34 +77,62 @@ impl LogKey {
     /// # Errors
     /// As [`LogKey::generate`].
     pub fn unique(prefix: &str) -> Result<Self, KeyError> {
-        let mut bytes = [0; 8];
-        SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Random)?;
-        Self::generate(&format!("{prefix}/{}", Hex(bytes)))
+        Self::generate(&unique_name(prefix)?)
+    }
+
+    /// A new key of a witness with a name that no other has.
+    ///
+    /// # Errors
+    /// As [`LogKey::generate`].
+    pub fn unique_witness(prefix: &str) -> Result<Self, KeyError> {
+        Self::generate_witness(&unique_name(prefix)?)
     }
 
     pub(crate) fn from_seed(name: &str, seed: Zeroizing<[u8; 32]>) -> Result<Self, KeyError> {
-        check_name(name)?;
-        let pair = Ed25519KeyPair::from_seed_unchecked(&*seed).map_err(|_| KeyError::Form)?;
-        Ok(Self { name: name.to_owned(), pair, seed })
+        Self::of_kind(name, PLAIN, seed)
     }
 
-    /// Reads `PRIVATE+KEY+NAME+HASH+BASE64`.
+    #[cfg(test)]
+    pub(crate) fn witness_from_seed(name: &str, seed: [u8; 32]) -> Self {
+        Self::of_kind(name, COSIGNATURE, Zeroizing::new(seed)).unwrap()
+    }
+
+    fn of_kind(name: &str, kind: u8, seed: Zeroizing<[u8; 32]>) -> Result<Self, KeyError> {
+        check_name(name)?;
+        let pair = Ed25519KeyPair::from_seed_unchecked(&*seed).map_err(|_| KeyError::Form)?;
+        Ok(Self { name: name.to_owned(), kind, pair, seed })
+    }
+
+    /// Reads `PRIVATE+KEY+NAME+HASH+BASE64` of a log.
     ///
     /// # Errors
     /// [`KeyError`].
     pub fn parse(text: &str) -> Result<Self, KeyError> {
+        Self::parse_of(text, PLAIN)
+    }
+
+    /// Reads `PRIVATE+KEY+NAME+HASH+BASE64` of a witness.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn parse_witness(text: &str) -> Result<Self, KeyError> {
+        Self::parse_of(text, COSIGNATURE)
+    }
+
+    fn parse_of(text: &str, wanted: u8) -> Result<Self, KeyError> {
         let rest = text.trim_end().strip_prefix("PRIVATE+KEY+").ok_or(KeyError::Form)?;
         let (name, hash, bytes) = parts(rest)?;
         let bytes = Zeroizing::new(bytes);
-        let seed: [u8; 32] =
-            bytes.strip_prefix(&[PLAIN]).and_then(|seed| seed.try_into().ok()).ok_or(KeyError::Form)?;
-        let key = Self::from_seed(name, Zeroizing::new(seed))?;
+        let (kind, seed) = bytes.split_first().ok_or(KeyError::Form)?;
+        check_kind(*kind, wanted)?;
+        let seed: [u8; 32] = seed.try_into().map_err(|_| KeyError::Form)?;
+        let key = Self::of_kind(name, wanted, Zeroizing::new(seed))?;
         if key.id() == hash { Ok(key) } else { Err(KeyError::Hash) }
     }
 
     /// `PRIVATE+KEY+NAME+HASH+BASE64`: for a file that only its owner can read, and nowhere else.
     pub fn private(&self) -> Zeroizing<String> {
-        let bytes = Zeroizing::new([&[PLAIN], &self.seed[..]].concat());
+        let bytes = Zeroizing::new([&[self.kind], &self.seed[..]].concat());
         let base64 = Zeroizing::new(BASE64.encode(&*bytes));
         Zeroizing::new(format!("PRIVATE+KEY+{}+{:08x}+{}", self.name, self.id(), *base64))
     }
@@ -92,7 +141,7 @@ impl LogKey {
     pub fn public(&self) -> NoteKey {
         let mut public = [0; 32];
         public.copy_from_slice(self.pair.public_key().as_ref());
-        NoteKey { name: self.name.clone(), kind: PLAIN, public }
+        NoteKey { name: self.name.clone(), kind: self.kind, public }
     }
 
     /// The key's name, which is the log's origin.
@@ -104,9 +153,22 @@ impl LogKey {
         self.public().key_id()
     }
 
-    /// Signs `text` as a note.
+    /// Signs `text` as a note. None for a witness's key, which never signs what it has not put a time to.
     pub(crate) fn note(&self, text: &[u8]) -> Option<Signature> {
-        Signature::new(self.name.clone(), self.id(), self.sign(text).to_vec()).ok()
+        self.signature(PLAIN, self.sign(text).to_vec())
+    }
+
+    /// Cosigns a checkpoint's text as of `time`, in seconds of Unix. None for a log's key, and for a time that no cosignature may have.
+    pub(crate) fn cosign(&self, text: &[u8], time: u64) -> Option<Signature> {
+        let message = cosign::message(text, time)?;
+        self.signature(COSIGNATURE, cosign::pack(time, self.sign(&message)))
+    }
+
+    fn signature(&self, kind: u8, bytes: Vec<u8>) -> Option<Signature> {
+        if self.kind != kind {
+            return None;
+        }
+        Signature::new(self.name.clone(), self.id(), bytes).ok()
     }
 
     /// Signs bytes that are in a form of their own, which no note has.
@@ -117,7 +179,7 @@ impl LogKey {
     }
 }
 
-/// A public key, with its name: of a log.
+/// A public key, with its name: of a log, or of a witness.
 #[derive(Clone, Eq, PartialEq)]
 pub struct NoteKey {
     name: String,
@@ -126,18 +188,28 @@ pub struct NoteKey {
 }
 
 impl NoteKey {
-    /// Reads `NAME+HASH+BASE64`.
+    /// Reads `NAME+HASH+BASE64` of a log.
     ///
     /// # Errors
     /// [`KeyError`].
     pub fn parse(text: &str) -> Result<Self, KeyError> {
+        Self::parse_of(text, PLAIN)
+    }
+
+    /// Reads `NAME+HASH+BASE64` of a witness.
+    ///
+    /// # Errors
+    /// [`KeyError`].
+    pub fn parse_witness(text: &str) -> Result<Self, KeyError> {
+        Self::parse_of(text, COSIGNATURE)
+    }
+
+    fn parse_of(text: &str, wanted: u8) -> Result<Self, KeyError> {
         let (name, hash, bytes) = parts(text.trim_end())?;
         check_name(name)?;
         let (kind, public) = bytes.split_first().ok_or(KeyError::Form)?;
+        check_kind(*kind, wanted)?;
         let public = public.try_into().map_err(|_| KeyError::Form)?;
-        if *kind != PLAIN {
-            return Err(KeyError::Form);
-        }
         let key = Self { name: name.to_owned(), kind: *kind, public };
         if key.key_id() == hash { Ok(key) } else { Err(KeyError::Hash) }
     }
@@ -145,6 +217,16 @@ impl NoteKey {
     /// Whether `signature` is this key's over `bytes` that are in a form of their own.
     pub fn has_signed(&self, bytes: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, self.public).verify(bytes, signature).is_ok()
+    }
+
+    /// Whether it is a log's, and not a witness's.
+    pub(crate) const fn is_log(&self) -> bool {
+        self.kind == PLAIN
+    }
+
+    /// Whether it is a witness's.
+    pub(crate) const fn is_witness(&self) -> bool {
+        self.kind == COSIGNATURE
     }
 
     /// The key itself.
@@ -179,8 +261,29 @@ impl Verifier for NoteKey {
     }
 
     fn verify(&self, text: &[u8], signature: &[u8]) -> bool {
-        self.has_signed(text, signature)
+        if self.is_witness() {
+            cosign::time(self, text, signature).is_some()
+        } else {
+            self.has_signed(text, signature)
+        }
     }
+}
+
+fn unique_name(prefix: &str) -> Result<String, KeyError> {
+    let mut bytes = [0; 8];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Random)?;
+    Ok(format!("{prefix}/{}", Hex(bytes)))
+}
+
+fn random_seed() -> Result<Zeroizing<[u8; 32]>, KeyError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    SystemRandom::new().fill(&mut *seed).map_err(|_| KeyError::Random)?;
+    Ok(seed)
+}
+
+/// A log's key where a witness's is due would pass a signature off as what it is not.
+const fn check_kind(found: u8, wanted: u8) -> Result<(), KeyError> {
+    if found == wanted { Ok(()) } else { Err(KeyError::Kind { found, wanted }) }
 }
 
 /// Name, hash and bytes of a key. The name may have no plus sign; base64 may.

@@ -12,6 +12,7 @@ use crate::hex::Hex;
 use crate::layout::{read_entries, read_tile};
 use crate::log::Progress;
 use crate::meaning::Meaning;
+use crate::quorum;
 use crate::sign::NoteKey;
 use crate::tree::{Edge, Full, TILE_WIDTH};
 
@@ -22,6 +23,19 @@ pub struct Trust {
     pub log: NoteKey,
     /// A checkpoint of it that was kept from before: what the log holds now must begin with what it held then.
     pub seen: Option<Vec<u8>>,
+    /// Whose cosignatures count. With none, nobody's are looked at.
+    pub witnesses: Vec<NoteKey>,
+    /// How many different ones of them must have cosigned.
+    pub quorum: usize,
+    /// The checkpoint that they have cosigned; without, it is the file `cosigned` in the log's folder.
+    pub cosigned: Option<Vec<u8>>,
+}
+
+impl Trust {
+    /// Trust in a log's key alone.
+    pub const fn in_log(log: NoteKey) -> Self {
+        Self { log, seen: None, witnesses: Vec::new(), quorum: 0, cosigned: None }
+    }
 }
 
 /// A log that is what was signed.
@@ -39,6 +53,10 @@ pub struct Verified {
     pub open: usize,
     /// Whether a checkpoint from before was given, and is the beginning of this log.
     pub is_continued: bool,
+    /// Different witnesses that have cosigned, of those that are trusted.
+    pub witnesses: usize,
+    /// Leaves that they have cosigned.
+    pub cosigned: u64,
 }
 
 /// Reads the log in `folder` from its first leaf to the last that its checkpoint covers. `progress` is called after every 256 leaves.
@@ -58,9 +76,12 @@ pub fn verify(
     if seen.is_some_and(|seen| seen.size > head.size) {
         return Err(broken(Place::Seen, Why::RolledBack { holds: head.size }));
     }
-    let mut reading =
-        Reading { folder, seen, edge: Edge::default(), chain: Chain::default(), meaning: Meaning::default() };
-    reading.check_seen()?;
+    let cosigned = quorum::read(folder, trust, head)?;
+    let earlier =
+        [seen.map(|seen| (Place::Seen, seen)), cosigned.map(|cosigned| (Place::Cosigned, cosigned.head))];
+    let (edge, chain, meaning) = (Edge::default(), Chain::default(), Meaning::default());
+    let mut reading = Reading { folder, earlier, edge, chain, meaning };
+    reading.check_earlier()?;
     let mut number = 0_u64;
     while reading.edge.size() < head.size {
         let left = usize::try_from(head.size.saturating_sub(reading.edge.size())).unwrap_or(TILE_WIDTH);
@@ -81,12 +102,15 @@ pub fn verify(
         tenants: chain.heads.len(),
         open: meaning.open(),
         is_continued: seen.is_some(),
+        witnesses: cosigned.map_or(0, |cosigned| cosigned.witnesses),
+        cosigned: cosigned.map_or(0, |cosigned| cosigned.head.size),
     })
 }
 
 struct Reading<'a> {
     folder: &'a Path,
-    seen: Option<TreeHead>,
+    /// What was signed of this log at other times.
+    earlier: [Option<(Place, TreeHead)>; 2],
     edge: Edge,
     chain: Chain,
     meaning: Meaning,
@@ -104,7 +128,7 @@ impl Reading<'_> {
             let folder = self.folder;
             self.edge
                 .push(hash, &mut |tile: Full<'_>| check_tile(folder, tile.level, tile.number, tile.hashes))?;
-            self.check_seen()?;
+            self.check_earlier()?;
         }
         Ok(())
     }
@@ -121,15 +145,15 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// At the size of the checkpoint from before, the root is that one's.
-    fn check_seen(&self) -> Result<(), AuditError> {
-        match self.seen {
-            _ if seeded(Fault::SeenUnchecked) => Ok(()),
-            Some(seen) if seen.size == self.edge.size() && seen.root != self.edge.root() => {
-                Err(broken(Place::Seen, Why::Forked))
+    /// At the size of a checkpoint of another time, the root is that one's.
+    fn check_earlier(&self) -> Result<(), AuditError> {
+        for (place, head) in self.earlier.iter().flatten() {
+            let is_forked = head.size == self.edge.size() && head.root != self.edge.root();
+            if is_forked && !seeded(Fault::SeenUnchecked) {
+                return Err(broken(place.clone(), Why::Forked));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 }
 

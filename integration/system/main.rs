@@ -28,3 +28,4 @@ mod shared_limits;
 mod starts;
 mod stores;
 mod window;
+mod witness;

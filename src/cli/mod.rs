@@ -2,6 +2,7 @@
 //!
 //! Architecture invariant: knows words and defaults, and does nothing.
 
+mod audit;
 mod bench;
 mod charge;
 mod limit;
@@ -12,13 +13,14 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub(crate) use audit::{AuditCommand, CosignArgs, VerifyArgs, WitnessArgs};
 pub(crate) use bench::{BenchCommand, PrefixAuditArgs};
 pub(crate) use charge::{BudgetArgs, BudgetCommand, By, Part, PriceCommand, UsageArgs};
 pub(crate) use limit::{LimitArgs, LimitCommand, LimitScope};
 pub(crate) use server::{EngineArgs, EngineSize, GatewayArgs, Listeners, ServeArgs, UpArgs};
 pub(crate) use store::{
-    AuditCommand, KeyCommand, KeyCreate, KeyFor, ModelCommand, PolicyCommand, ProjectCommand, ScopeArgs,
-    ShareArgs, TenantCommand,
+    KeyCommand, KeyCreate, KeyFor, ModelCommand, PolicyCommand, ProjectCommand, ScopeArgs, ShareArgs,
+    TenantCommand,
 };
 
 const AFTER_HELP: &str = "\
@@ -124,7 +126,7 @@ pub(crate) enum Command {
     /// Check limits before a server obeys them
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Verify the audit log, and what others need to verify it
+    /// Verify the audit log, witness those of others, and have one's own witnessed
     #[command(subcommand)]
     Audit(AuditCommand),
     /// How a running server is, from its admin listener

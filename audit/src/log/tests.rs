@@ -23,7 +23,7 @@ pub(crate) fn key() -> LogKey {
 }
 
 pub(crate) fn trust() -> Trust {
-    Trust { log: key().public(), seen: None }
+    Trust::in_log(key().public())
 }
 
 /// A record of a tenant that a test tells from others by `mark`.

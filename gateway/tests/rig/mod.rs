@@ -269,7 +269,7 @@ impl Rig {
     /// The events of this kind in the audit log, whose every link must hold; those that were appended last may not be there yet.
     pub fn recorded(&self, kind: &str) -> Vec<serde_json::Value> {
         let folder = self.folder.path().join("audit");
-        let trust = audit::Trust { log: self.log.clone(), seen: None };
+        let trust = audit::Trust::in_log(self.log.clone());
         audit::verify(&folder, &trust, &mut |_| {}).expect("the log holds");
         let mut recorded = Vec::new();
         audit::read_leaves(&folder, 0, &mut |_, leaf| {
