@@ -72,6 +72,10 @@ pub enum Fault {
     LateBelieved,
     /// The store does not count what is held of a budget from before it was lifted and set again.
     OldPartsUncounted,
+    /// The store believes a gateway that holds less than it has spent.
+    SpentUnheld,
+    /// A part counts as handed out under the limit that its gateway knows, whatever the store handed it out under.
+    LimitUnheard,
     /// A start forgets what is held and was spent of it, and believes the store's row alone.
     PartForgotten,
 }

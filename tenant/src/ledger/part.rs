@@ -27,7 +27,8 @@ pub(crate) struct Part {
     pub(crate) epoch: u64,
     /// As much may be spent and reserved here.
     pub(crate) amount: u64,
-    /// The limit of the hard budget as this gateway knew it when it last asked: with a lower one the part is to be asked for anew.
+    /// The limit of the hard budget under which the store last found that all parts fit: with a lower one the part is to be asked for
+    /// anew.
     pub(crate) seen: u64,
     /// What was spent before there were parts, and of the parts of others.
     pub(crate) spent_elsewhere: u64,
@@ -83,7 +84,7 @@ pub(crate) struct Low {
     pub(crate) limit: Option<u64>,
 }
 
-/// How much of a part may be used under this budget: none of one that was asked for under a higher limit.
+/// How much of a part may be used under this budget: none of one that was handed out under a higher limit.
 pub(crate) const fn usable(budget: &Budget, sum: &Sum) -> u64 {
     if sum.part.seen > budget.limit { 0 } else { sum.part.amount }
 }

@@ -188,7 +188,7 @@ async fn met(
             let grown = take_over(shared, tenant, (&ask, wish), &told)?;
             note(house, tenant, (&ask, wish), &told);
             if wish.act == Act::LetGo {
-                shared.let_go(tenant, &ask.slice, told.spent)?;
+                shared.let_go(tenant, &ask.slice, told.noted)?;
             }
             Ok((grown, None))
         }
@@ -217,7 +217,7 @@ async fn met(
 }
 
 fn note(house: &House, tenant: TenantId, (ask, wish): (&PartAsk, Wish), told: &PartTold) {
-    let standing = Standing { spent: told.spent, used: ask.used };
+    let standing = Standing { spent: told.noted, used: ask.used };
     let is_grown = told.amount > ask.held;
     let is_grant = is_grown && matches!(ask.grow, Grow::For { .. });
     house.counts.grown.fetch_add(u64::from(is_grown), Ordering::Relaxed);
@@ -273,6 +273,7 @@ pub(crate) fn ask_of(shared: &Shared, tenant: TenantId, slice: &Slice, wish: Wis
         spent: sum.spent,
         used: sum.used(),
         grow: wish.grow(),
+        limit: wish.limit,
         base: None,
     }
 }
@@ -285,9 +286,15 @@ pub(crate) fn take_over(
     told: &PartTold,
 ) -> Result<bool, BudgetRefusal> {
     let before = shared.held(tenant, &ask.slice).part;
-    let PartTold { epoch, amount, spent, spent_elsewhere, .. } = *told;
+    let PartTold { epoch, amount, limit, spent, spent_elsewhere, .. } = *told;
     let amount = if seeded(Fault::GrantAdded) { before.amount.saturating_add(amount) } else { amount };
-    let seen = wish.limit.unwrap_or(before.seen);
+    let seen = match limit {
+        _ if seeded(Fault::LimitUnheard) => wish.limit.unwrap_or(before.seen),
+        Some(limit) => limit,
+        // Others hold more than fits: what was held before is held as it was, and what came since does not count under any limit.
+        None if epoch == before.epoch && amount <= before.amount => before.seen,
+        None => u64::MAX,
+    };
     let part = Part { epoch, amount, seen, spent_elsewhere };
     if part != before || spent != ask.spent {
         shared.share(tenant, &ask.slice, part, Spent { told: spent, counted: ask.spent })?;

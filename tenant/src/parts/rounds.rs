@@ -84,7 +84,7 @@ pub(super) fn scan(house: &Arc<House>, now: UnixMillis) {
             if let Some(next) = next(slice, sum, now)
                 && !all.iter().any(|(other, _)| *other == next)
             {
-                house.wish(tenant, next, Wish::as_may_be(Some(sum.part.seen)));
+                house.wish(tenant, next, Wish::as_may_be(None));
             }
         }
         house.desk().keep(tenant, &all.iter().map(|(slice, _)| slice).collect::<HashSet<_>>());

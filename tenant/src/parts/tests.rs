@@ -9,14 +9,14 @@ use std::task::Poll;
 
 use crate::ledger::tests::{Bench as Books, DAY, at, model, poll_now};
 use crate::ledger::{
-    Budget, BudgetKind, BudgetRefusal, Claim, Journalled, Payer, Period, Price, Pricing, Reservation, Slice,
-    Sum, Taken, Thresholds, Unit, Used, WorstCase, window,
+    Budget, BudgetKind, BudgetRefusal, Claim, Journalled, Line, Part, Payer, Period, Price, Pricing,
+    Reservation, Slice, Sum, Taken, Thresholds, Unit, Used, WorstCase, window,
 };
 use crate::level::{Level, Models};
 use crate::parts::flight::{Act, Wish, ask_of, begin, take_over};
-use crate::store::Store;
 use crate::store::parts::{Base, Grow, PartAnswer, PartAsk, PartTold};
 use crate::store::tests::Bench as Database;
+use crate::store::{PartRecord, Store};
 
 /// The first noon of a month, so that a day's and a month's windows end at different times.
 const NOON: i64 = 1_798_761_600_000 + DAY / 2;

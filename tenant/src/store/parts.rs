@@ -93,6 +93,8 @@ pub(crate) struct PartAsk {
     /// The same, with what is reserved.
     pub(crate) used: u64,
     pub(crate) grow: Grow,
+    /// The hard budget's limit, as the gateway knows it: no more is handed out than fits this one as well.
+    pub(crate) limit: Option<u64>,
     /// What was used before there were parts, if it had to be summed up.
     pub(crate) base: Option<Base>,
 }
@@ -143,8 +145,12 @@ pub(crate) struct PartTold {
     pub(crate) epoch: u64,
     pub(crate) version: i64,
     pub(crate) amount: u64,
+    /// The hard budget's limit as it was decided under, where base and all parts fit it.
+    pub(crate) limit: Option<u64>,
     /// What is spent of it; more than the gateway said where it has forgotten.
     pub(crate) spent: u64,
+    /// What its row says of that: less, where the store could not know that the gateway's word was its latest.
+    pub(crate) noted: u64,
     /// What was used before there were parts, and is spent of those of others.
     pub(crate) spent_elsewhere: u64,
 }

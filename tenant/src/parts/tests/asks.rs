@@ -15,6 +15,7 @@ on_both!(
     a_budget_that_is_set_again_counts_what_is_held_of_before,
     who_waits_longest_gets_what_is_given_back,
     a_wish_that_nobody_can_fulfil_keeps_nothing_from_others,
+    a_part_is_never_less_than_what_is_spent_of_it,
     a_crowd_is_refused,
     what_a_gateway_that_is_gone_has_not_used_is_taken_back,
     parts_of_periods_long_over_are_forgotten,
@@ -40,7 +41,7 @@ impl Asked {
 
     fn ask(&self, epoch: u64, [held, spent, used]: [u64; 3], grow: Grow) -> PartAsk {
         let slice = slice(&self.budget, self.now);
-        PartAsk { slice, epoch, held, version: None, spent, used, grow, base: None }
+        PartAsk { slice, epoch, held, version: None, spent, used, grow, limit: None, base: None }
     }
 
     async fn say(&self, gateway: &str, ask: &PartAsk) -> PartAnswer {
@@ -205,6 +206,23 @@ async fn a_wish_that_nobody_can_fulfil_keeps_nothing_from_others(database: Datab
     let told = asked.first("b", 50).await;
     assert_eq!((told.amount, told.spent_elsewhere), (0, 60), "nothing that is held does any more");
     assert_eq!(asked.wanted("a").await, 0);
+}
+
+async fn a_part_is_never_less_than_what_is_spent_of_it(database: Database) {
+    forgetful(Asked::of(database).await).await;
+}
+
+/// A gateway that has forgotten a part whose row's version it knows still.
+pub(super) async fn forgetful(asked: Asked) {
+    let first = asked.first("a", 95).await;
+    asked.told("a", &asked.ask(first.epoch, [95; 3], Grow::Not)).await;
+    let again = asked.told("a", &asked.ask(0, [0; 3], for_one(10))).await;
+    assert_eq!((again.amount, again.spent), (95, 95), "it is told what it had spent");
+    assert_eq!(asked.first("b", 10).await.amount, 0, "5 are left");
+    // What runs there was let through beside what it has forgotten.
+    let runs = asked.told("a", &asked.ask(0, [3, 0, 3], Grow::Not)).await;
+    assert_eq!((runs.amount, runs.spent), (98, 95));
+    assert_eq!(asked.first("b", 3).await.amount, 0);
 }
 
 async fn a_crowd_is_refused(database: Database) {

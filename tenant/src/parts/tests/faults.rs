@@ -5,12 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::asks::{self, Asked};
 use super::world::{Plan, Turns};
-use super::worlds::{fast, run};
+use super::worlds::{PLAN, fast, run};
 use crate::fault::{Fault, with};
 
 /// Whether few worlds notice that the guard is away; with it, there is nothing to notice.
 fn control(fault: Fault, turns: Turns) {
-    let plan = Plan { clients: 64, steps: 1_000, kill_one_in: 40, turns };
+    control_in(Plan { clients: 64, steps: 1_000, kill_one_in: 40, turns }, fault);
+}
+
+fn control_in(plan: Plan, fault: Fault) {
     let act = || run(fast, 0..12, plan);
     act();
     let lost = with(fault, || catch_unwind(AssertUnwindSafe(act)));
@@ -54,6 +57,22 @@ fn control_late_believed() {
 #[test]
 fn control_old_parts_uncounted() {
     control_by(Fault::OldPartsUncounted, asks::set_again);
+}
+
+#[test]
+fn control_spent_unheld() {
+    control_by(Fault::SpentUnheld, asks::forgetful);
+}
+
+#[test]
+fn control_spent_unheld_in_worlds() {
+    // Where nobody is killed for long, what is known of rows lasts.
+    control_in(PLAN, Fault::SpentUnheld);
+}
+
+#[test]
+fn control_limit_unheard() {
+    control_in(Plan { turns: Turns::Limits, ..PLAN }, Fault::LimitUnheard);
 }
 
 #[test]

@@ -42,6 +42,7 @@ pub(super) struct Seen {
     pub(super) given_back: usize,
     pub(super) wanted: usize,
     pub(super) turns: usize,
+    pub(super) let_go: usize,
 }
 
 enum Client {
@@ -74,6 +75,8 @@ struct Gate {
     budgets: Vec<Budget>,
     /// What was spent of each slice when its budget was set anew.
     at_reset: HashMap<Slice, u64>,
+    /// The highest limit under which others, or it without hearing of it, were given more since it was itself.
+    since: HashMap<Slice, u64>,
 }
 
 pub(super) struct World<'a> {
@@ -91,6 +94,8 @@ pub(super) struct World<'a> {
     /// The highest limit that each had so far, with what a gateway was told of it too late.
     allowed: HashMap<Slice, u64>,
     late: Vec<(String, Vec<PartAsk>)>,
+    /// What the store counts as held by each gateway.
+    rows: HashMap<(Slice, String), u64>,
     seen: Seen,
     /// Each message is answered.
     is_calm: bool,
@@ -118,6 +123,7 @@ impl<'a> World<'a> {
             flight: Flight::None,
             budgets: budgets.clone(),
             at_reset: HashMap::new(),
+            since: HashMap::new(),
         };
         let mut world = Self {
             choose,
@@ -132,6 +138,7 @@ impl<'a> World<'a> {
             budgets,
             allowed: HashMap::new(),
             late: Vec::new(),
+            rows: HashMap::new(),
             seen: Seen::default(),
             is_calm: false,
         };
@@ -162,7 +169,7 @@ impl<'a> World<'a> {
             36 => {
                 if let Some((name, asks)) = self.late.pop() {
                     self.seen.late += 1;
-                    self.store.exchange_parts(&name, &asks, at(self.now), LONG).await.unwrap();
+                    self.exchange(&name, &asks).await;
                 }
             }
             37 => self.look(gate).await,
@@ -201,6 +208,7 @@ impl<'a> World<'a> {
         let claim = Claim { payer: self.payer, model: &name, pricing, budgets: &budgets, worst };
         match self.gates[gate].books.shared.begin(&claim, at(self.now)) {
             Ok((reservation, ticket)) => {
+                self.check_let_through(gate);
                 for low in reservation.low() {
                     self.wish(gate, low.slice.clone(), Wish::as_may_be(low.limit));
                 }
@@ -235,7 +243,10 @@ impl<'a> World<'a> {
         if (self.choose)(3) == 0 {
             let budget = (self.choose)(self.budgets.len());
             let slice = slice(&self.budgets[budget], self.now);
-            self.wish(gate, slice, Wish::of(Act::GiveBack));
+            // The key, or what else binds the line, ends, and is taken back later.
+            let is_ended = (self.choose)(2) == 0 && self.held(gate, &slice).holders == 0;
+            let act = if is_ended { Act::LetGo } else { Act::GiveBack };
+            self.wish(gate, slice, Wish::of(act));
         }
     }
 
@@ -298,6 +309,7 @@ impl<'a> World<'a> {
         let killed = &mut self.gates[gate];
         let source = killed.books.medium.survivor(self.choose);
         killed.books = Books::reopen(source).unwrap();
+        killed.since.clone_from(&self.allowed);
         killed.versions.clear();
         killed.wishes.clear();
         let flight = std::mem::replace(&mut killed.flight, Flight::None);

@@ -6,7 +6,7 @@ use crate::ledger::tests::worlds::choices;
 
 /// Worlds of each kind in the normal run: as many as take seconds.
 const WORLDS: usize = 20;
-const PLAN: Plan = Plan { clients: 64, steps: 1_500, kill_one_in: 200, turns: Turns::None };
+pub(super) const PLAN: Plan = Plan { clients: 64, steps: 1_500, kill_one_in: 200, turns: Turns::None };
 
 pub(super) fn run(
     database: impl AsyncFn() -> Database,
@@ -40,17 +40,17 @@ fn explore(database: impl AsyncFn() -> Database, seeds: std::ops::Range<u64>, tu
         [sum(|seen| seen.settled), sum(|seen| seen.over), sum(|seen| seen.short), sum(|seen| seen.grown)];
     let [lost, late, kills, given_back] =
         [sum(|seen| seen.lost), sum(|seen| seen.late), sum(|seen| seen.kills), sum(|seen| seen.given_back)];
-    let [wanted, turned] = [sum(|seen| seen.wanted), sum(|seen| seen.turns)];
+    let [wanted, turned, let_go] = [sum(|seen| seen.wanted), sum(|seen| seen.turns), sum(|seen| seen.let_go)];
     println!(
         "{} worlds, {turns:?}, in {:?}: {settled} settled, {over} over, {short} short, {grown} grown, {lost} lost, {late} late, \
-         {kills} kills, {given_back} given back, {wanted} wanted, {turned} turns",
+         {kills} kills, {given_back} given back, {wanted} wanted, {turned} turns, {let_go} let go",
         all.len(),
         began.elapsed()
     );
     if all.len() >= WORLDS {
         // Where budgets are set again and again, hardly one is spent.
         let over = if turns == Turns::Lifts { 1 } else { over };
-        for met in [settled, over, short, grown, lost, late, kills, given_back] {
+        for met in [settled, over, short, grown, lost, late, kills, given_back, let_go] {
             assert!(met > 0, "nothing was seen of something");
         }
     }

@@ -70,7 +70,10 @@ pub(super) fn decide(
     ask: &PartAsk,
     now: UnixMillis,
 ) -> Option<Decided> {
-    let Whole { epoch, limit, base } = whole;
+    let Whole { epoch, limit: in_force, base } = whole;
+    // What a gateway would not let pass under the limit that it knows is not handed out to it.
+    let limit =
+        in_force.map(|limit| ask.limit.filter(|_| !seeded(Fault::LimitUnheard)).unwrap_or(limit).min(limit));
     if ask.epoch != 0 && ask.epoch != epoch {
         return None;
     }
@@ -81,8 +84,10 @@ pub(super) fn decide(
     let is_late = |row: &&Row| ask.version != Some(row.version) && !seeded(Fault::LateBelieved);
     // Only as the answer to this very row does the gateway's word count for less than the row, and say how much is spent.
     let (held, noted) = match counted.filter(is_late) {
-        Some(row) => (row.amount.max(ask.held), (row.spent, row.used.max(used))),
-        None => (ask.held, (spent, used)),
+        Some(row) => (row.amount.max(ask.held).max(row.spent), (row.spent, row.used.max(used))),
+        None if seeded(Fault::SpentUnheld) => (ask.held, (spent, used)),
+        // One that has forgotten says that it holds less than it had spent of it: that stays spent.
+        None => (ask.held.max(used), (spent, used)),
     };
 
     let of_this = |row: &&Row| row.epoch == epoch;
@@ -97,7 +102,7 @@ pub(super) fn decide(
     let before = mine.and_then(|row| row.want).filter(|want| want.since_ms > since(now));
     let free = limit.unwrap_or(0).saturating_sub(held_elsewhere).saturating_sub(held);
     let kept = kept_for(
-        (limit.unwrap_or(0), sum(&mut others.iter().filter(of_this).map(|row| row.used))),
+        (in_force.unwrap_or(0), sum(&mut others.iter().filter(of_this).map(|row| row.used))),
         (others, used),
         before,
         now,
@@ -120,7 +125,9 @@ pub(super) fn decide(
     let want = want.filter(|amount| *amount <= left).map(|amount| Want { amount, since_ms });
     let (amount, version) = (held.saturating_add(more), mine.map_or(1, |row| row.version.saturating_add(1)));
     let row = Row { gateway: String::new(), epoch, version, amount, spent: noted.0, used: noted.1, want };
-    Some(Decided { row, told: PartTold { epoch, version, amount, spent, spent_elsewhere } })
+    let limit = limit.filter(|limit| held_elsewhere.saturating_add(amount) <= *limit);
+    let told = PartTold { epoch, version, amount, limit, spent, noted: noted.0, spent_elsewhere };
+    Some(Decided { row, told })
 }
 
 /// What is kept for gateways that have waited for longer, and would have what they need if others gave back what they do not use.

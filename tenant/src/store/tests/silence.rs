@@ -184,6 +184,7 @@ async fn what_is_given_up_keeps_no_connection() {
         spent: 0,
         used: 0,
         grow: Grow::AsMayBe,
+        limit: None,
         base: None,
     };
     // So that each is under way when the server falls silent.

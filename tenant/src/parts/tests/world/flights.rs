@@ -38,7 +38,7 @@ impl World<'_> {
             self.seen.lost += 1;
             return self.late.push((name, asks));
         }
-        let answers = self.store.exchange_parts(&name, &asks, at(self.now), LONG).await.unwrap();
+        let (answers, grew) = self.exchange(&name, &asks).await;
         if luck == 1 {
             self.seen.lost += 1;
             return;
@@ -47,7 +47,12 @@ impl World<'_> {
         for (ask, answer) in asks.into_iter().zip(answers) {
             let wish = wishes.get(&ask.slice).copied().unwrap();
             match answer {
-                PartAnswer::Told(told) => self.told(gate, (&ask, wish), told),
+                PartAnswer::Told(told) => {
+                    if grew.contains(&ask.slice) {
+                        self.gates[gate].since.remove(&ask.slice);
+                    }
+                    self.told(gate, (&ask, wish), told);
+                }
                 PartAnswer::Stale => {
                     self.lose(gate, &ask.slice);
                     let shared = &self.gates[gate].books.shared;
@@ -76,10 +81,48 @@ impl World<'_> {
         self.gates[gate].versions.insert(ask.slice.clone(), told.version);
         self.seen.grown += usize::from(is_grown);
         self.seen.given_back += usize::from(wish.act == Act::GiveBack);
+        if wish.act == Act::LetGo {
+            let shared = &self.gates[gate].books.shared;
+            shared.let_go(self.payer.tenant, &ask.slice, told.noted).unwrap();
+            self.seen.let_go += usize::from(self.held(gate, &ask.slice).part == Part::NONE);
+        }
+    }
+
+    /// What the store answers, and of which budgets it has given more for that.
+    pub(super) async fn exchange(&mut self, name: &str, asks: &[PartAsk]) -> (Vec<PartAnswer>, Vec<Slice>) {
+        let answers = self.store.exchange_parts(name, asks, at(self.now), LONG).await.unwrap();
+        let mut grew = Vec::new();
+        for record in self.store.list_parts(self.payer.tenant).await.unwrap() {
+            assert!(record.amount >= record.spent, "less than what is spent of it: {record:?}");
+            let PartRecord { level, models, unit, period, starts, gateway, amount, .. } = record;
+            let slice = Slice { line: Line { level, models, unit, period }, start: starts };
+            let before = self.rows.insert((slice.clone(), gateway.clone()), amount);
+            if before.is_none_or(|before| before < amount) && gateway == name {
+                self.given(&slice, asks);
+                grew.push(slice);
+            }
+        }
+        (answers, grew)
+    }
+
+    /// Notes under which limit the store has given more: each gateway may let pass what fits it.
+    fn given(&mut self, slice: &Slice, asks: &[PartAsk]) {
+        let of_line = |budget: &&Budget| budget.line() == slice.line;
+        let limit = self.budgets.iter().find(of_line).unwrap().limit;
+        let known = asks.iter().find(|ask| ask.slice == *slice).and_then(|ask| ask.limit);
+        let limit = known.map_or(limit, |known| known.min(limit));
+        for gate in &mut self.gates {
+            let since = gate.since.entry(slice.clone()).or_default();
+            *since = limit.max(*since);
+        }
+    }
+
+    pub(super) fn held(&self, gate: usize, slice: &Slice) -> Sum {
+        self.gates[gate].books.shared.held(self.payer.tenant, slice)
     }
 
     fn epoch(&self, gate: usize, slice: &Slice) -> u64 {
-        self.gates[gate].books.shared.held(self.payer.tenant, slice).part.epoch
+        self.held(gate, slice).part.epoch
     }
 
     /// What this gateway has spent of a count that is over, and was not stored when the next began, is missed.
