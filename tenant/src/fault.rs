@@ -76,6 +76,12 @@ pub enum Fault {
     SpentUnheld,
     /// A part counts as handed out under the limit that its gateway knows, whatever the store handed it out under.
     LimitUnheard,
+    /// What periods are over is for a gateway's clock to say, however wrong.
+    ClockBelieved,
+    /// A gateway whose part was taken back holds it as before when it comes back.
+    ReleasedTaken,
+    /// What a gateway has spent that gave its place to another is not counted any more.
+    FoldedFree,
     /// A start forgets what is held and was spent of it, and believes the store's row alone.
     PartForgotten,
 }

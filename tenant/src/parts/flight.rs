@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::error::StoreError;
 use crate::fault::{Fault, seeded};
@@ -12,7 +12,6 @@ use crate::parts::desk::{Outcome, Standing};
 use crate::parts::{EXCHANGE_MAX, House};
 use crate::store::parts::{Base, Grow, PartAnswer, PartAsk, PartTold};
 use crate::store::{PART_GATEWAYS_MAX, TenantId};
-use crate::time::UnixMillis;
 
 /// Exchanges of one flight: the first, one after an older count was forgotten, one with its row's version, one after what was used
 /// before was summed up, and two more where a budget changes meanwhile.
@@ -27,6 +26,8 @@ pub(crate) struct Wish {
     pub(crate) act: Act,
     /// The hard budget's limit, where it is known.
     pub(crate) limit: Option<u64>,
+    /// Whether what is not used is given back, also where a request waits for more: it takes its turn behind those that wait elsewhere.
+    pub(crate) gives_back: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,31 +38,29 @@ pub(crate) enum Act {
     Grow(Grow),
     /// What is not used of it is given back.
     GiveBack,
-    /// Its budget was lifted: what is held of this count is forgotten, and then the store told.
-    Forget { epoch: u64 },
     /// Its key ended: the store is told how much was spent of it, and then it is forgotten.
     LetGo,
 }
 
 impl Wish {
     pub(crate) const fn need(need: u64, limit: u64) -> Self {
-        Self { act: Act::Grow(Grow::For { one: need, all: need }), limit: Some(limit) }
+        Self { limit: Some(limit), ..Self::of(Act::Grow(Grow::For { one: need, all: need })) }
     }
 
     pub(crate) const fn as_may_be(limit: Option<u64>) -> Self {
-        Self { act: Act::Grow(Grow::AsMayBe), limit }
+        Self { limit, ..Self::of(Act::Grow(Grow::AsMayBe)) }
     }
 
     pub(crate) const fn of(act: Act) -> Self {
-        Self { act, limit: None }
+        Self { act, limit: None, gives_back: matches!(act, Act::GiveBack) }
     }
 
-    /// Both: what ends a part goes before all, and what a request waits for before the rest. The later limit is the newer one.
+    /// Both: what ends a part goes before all, and what a request waits for before the rest; what others wait for is given back with
+    /// either. The later limit is the newer one.
     pub(crate) fn and(self, later: Self) -> Self {
-        use Act::{Forget, GiveBack, Grow as Grows, LetGo, Tell};
+        use Act::{GiveBack, Grow as Grows, LetGo, Tell};
         use Grow::For;
         let act = match (self.act, later.act) {
-            (forget @ Forget { .. }, _) | (_, forget @ Forget { .. }) => forget,
             (LetGo, _) | (_, LetGo) => LetGo,
             (Grows(For { one, all }), Grows(For { one: other, all: more })) => {
                 Grows(For { one: one.min(other), all: all.saturating_add(more) })
@@ -71,20 +70,21 @@ impl Wish {
             (grows @ Grows(_), _) | (_, grows @ Grows(_)) => grows,
             (Tell, Tell) => Tell,
         };
-        Self { act, limit: later.limit.or(self.limit) }
+        let gives_back = self.gives_back || later.gives_back;
+        Self { act, limit: later.limit.or(self.limit), gives_back }
     }
 
     /// Whether what is not used of a part is given back for it: also of one that was handed out under a higher limit, which is then
     /// asked for under the one that now is.
     fn lowers(self, part: Part) -> bool {
-        let is_given_back = matches!(self.act, Act::GiveBack | Act::LetGo);
+        let is_given_back = self.gives_back || self.act == Act::LetGo;
         part.epoch != 0 && (is_given_back || self.limit.is_some_and(|limit| limit < part.seen))
     }
 
     const fn grow(self) -> Grow {
         match self.act {
             Act::Grow(grow) => grow,
-            Act::Tell | Act::GiveBack | Act::Forget { .. } | Act::LetGo => Grow::Not,
+            Act::Tell | Act::GiveBack | Act::LetGo => Grow::Not,
         }
     }
 }
@@ -165,9 +165,8 @@ async fn settle(house: &House, tenant: TenantId, wishes: &BTreeMap<Slice, Wish>)
 
 async fn asked(house: &House, asks: &[PartAsk]) -> Result<Vec<PartAnswer>, Grounded> {
     let _turn = house.exchanges.acquire().await;
-    let now = UnixMillis::from_system(SystemTime::now());
     house.store.prepare().await?;
-    let answers = house.store.exchange_parts(&house.gateway, asks, now, EXCHANGE_MAX).await?;
+    let answers = house.store.exchange_parts(&house.gateway, asks, EXCHANGE_MAX).await?;
     house.counts.exchanges.fetch_add(1, Ordering::Relaxed);
     if house.counts.is_away.swap(false, Ordering::Relaxed) {
         tracing::info!("parts of budgets are handed out again");
@@ -221,12 +220,12 @@ fn note(house: &House, tenant: TenantId, (ask, wish): (&PartAsk, Wish), told: &P
     let is_grown = told.amount > ask.held;
     let is_grant = is_grown && matches!(ask.grow, Grow::For { .. });
     house.counts.grown.fetch_add(u64::from(is_grown), Ordering::Relaxed);
-    let gave = wish.act == Act::GiveBack;
+    let gave = wish.gives_back;
     house.counts.given_back.fetch_add(u64::from(gave), Ordering::Relaxed);
     house.desk().answered((tenant, &ask.slice), told.version, (standing, wish.limit), (is_grown, is_grant));
 }
 
-/// Lowers and forgets here what is to be, waits until that is on disk, and says what to ask.
+/// Lowers here what is to be, waits until that is on disk, and says what to ask.
 async fn prepare(
     shared: &Shared,
     tenant: TenantId,
@@ -248,10 +247,8 @@ pub(crate) fn begin(
     let (mut tickets, mut asks) = (Vec::new(), Vec::new());
     for (slice, wish) in wishes {
         let part = shared.held(tenant, slice).part;
-        match wish.act {
-            Act::Forget { epoch } if epoch == part.epoch => tickets.push(shared.forget(tenant, slice)?),
-            _ if wish.lowers(part) => tickets.extend(shared.lower(tenant, slice)?),
-            Act::Tell | Act::Grow(_) | Act::GiveBack | Act::Forget { .. } | Act::LetGo => {}
+        if wish.lowers(part) {
+            tickets.extend(shared.lower(tenant, slice)?);
         }
         asks.push(ask_of(shared, tenant, slice, *wish));
     }

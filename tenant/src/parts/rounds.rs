@@ -13,6 +13,7 @@ use crate::ledger::{Line, Resets, Slice, Sum, resets, window};
 use crate::parts::House;
 use crate::parts::desk::Standing;
 use crate::parts::flight::{self, Act, Wish};
+use crate::store::parts::CLOCKS_APART_MAX_MS;
 use crate::time::UnixMillis;
 
 /// How often it is looked whether other gateways want of what is held here.
@@ -38,9 +39,7 @@ pub(super) async fn make(house: Arc<House>, mut stopped: watch::Receiver<bool>) 
         }
         if forgot.is_none_or(|at| at.elapsed() >= FORGET_EVERY) {
             forgot = Some(Instant::now());
-            if let Err(error) = house.store.forget_old_parts(now()).await {
-                tracing::debug!(%error, "parts of periods long over are not forgotten; it is tried again");
-            }
+            forget_old(&house).await;
         }
         tokio::select! {
             () = sleep(LOOK_EVERY) => {}
@@ -50,6 +49,22 @@ pub(super) async fn make(house: Arc<House>, mut stopped: watch::Receiver<bool>) 
     give_all_back(&house).await;
 }
 
+async fn forget_old(house: &House) {
+    match house.store.forget_old_parts(now()).await {
+        Ok(None) => {}
+        Ok(Some(apart_ms)) => {
+            tracing::warn!(
+                apart_ms,
+                allowed_ms = CLOCKS_APART_MAX_MS,
+                "parts of periods long over are not forgotten: the clocks of this machine and of the database differ; set them"
+            );
+        }
+        Err(error) => {
+            tracing::debug!(%error, "parts of periods long over are not forgotten; it is tried again");
+        }
+    }
+}
+
 fn now() -> UnixMillis {
     UnixMillis::from_system(SystemTime::now())
 }
@@ -57,7 +72,7 @@ fn now() -> UnixMillis {
 /// Gives back what requests at other gateways wait for.
 async fn look(house: &Arc<House>) {
     // A failure shows where parts are asked for.
-    let Ok(wanted) = house.store.wanted_parts(&house.gateway, now()).await else { return };
+    let Ok(wanted) = house.store.wanted_parts(&house.gateway).await else { return };
     for (tenant, slice) in wanted {
         if !house.desk().is_just_granted(tenant, &slice) {
             house.wish(tenant, slice, Wish::of(Act::GiveBack));
@@ -102,8 +117,8 @@ fn due(
     let limit = match stands {
         // What is reserved still is not held for any budget.
         LineStands::Lifted => {
-            return (sum.part.epoch != 0 || sum.holders == 0)
-                .then_some(Wish::of(Act::Forget { epoch: sum.part.epoch }));
+            // The store has to say so too before anything is forgotten: what is known here may be older than the budget.
+            return (sum.part.epoch != 0 || sum.holders == 0).then_some(Wish::of(Act::Tell));
         }
         // What runs of a key that ended is cut, and then settled.
         LineStands::KeyEnded => return (sum.holders == 0).then_some(Wish::of(Act::LetGo)),
@@ -116,9 +131,9 @@ fn due(
     let is_lowered = limit.is_some_and(|limit| limit < sum.part.seen);
     let is_idle = sum.holders == 0 && quiet >= IDLE_MAX;
     if sum.part.amount > sum.used() && (is_lowered || is_idle) {
-        return Some(Wish { act: Act::GiveBack, limit });
+        return Some(Wish { limit, ..Wish::of(Act::GiveBack) });
     }
-    stale.then_some(Wish { act: Act::Tell, limit })
+    stale.then_some(Wish { limit, ..Wish::of(Act::Tell) })
 }
 
 /// The next period of a budget that is used now, if that begins soon.
@@ -131,13 +146,19 @@ fn next(slice: &Slice, sum: &Sum, now: UnixMillis) -> Option<Slice> {
     (is_soon && is_used).then(|| Slice { line: slice.line.clone(), start: window(period, end) })
 }
 
-/// Gives back what is not used, once for each part.
+/// Gives back what is not used, and says the last of what is spent, once for each part.
 async fn give_all_back(house: &Arc<House>) {
     let shared = house.ledger.shared();
     for tenant in shared.tenants() {
         let all = shared.all_held(tenant);
-        let unused = all.into_iter().filter(|(_, sum)| sum.part.amount > sum.used());
-        for (slice, _) in unused {
+        let is_untold = |slice: &Slice, sum: &Sum| {
+            let seen = house.desk().look(tenant, slice, Standing::of(sum));
+            sum.part.epoch != 0 && seen.is_none_or(|(_, known)| known.told != Standing::of(sum))
+        };
+        for (slice, sum) in all {
+            if sum.part.amount <= sum.used() && !is_untold(&slice, &sum) {
+                continue;
+            }
             house.wish(tenant, slice, Wish::of(Act::GiveBack));
         }
     }

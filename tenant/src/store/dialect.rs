@@ -37,12 +37,15 @@ impl Dialect {
         }
     }
 
-    /// Begins an exchange of parts. Other gateways wait for it: where its own gateway falls silent in the midst, a server gives it up
+    /// Begins an exchange of parts. What it reads after its first statement has to be what there is then, whatever a server was told to
+    /// do by itself: else who has waited for another would decide by rows of before. Other gateways wait for it: where its own gateway falls silent in the midst, a server gives it up
     /// soon.
     pub(super) const fn begin_exchange(self) -> &'static str {
         match self {
             Self::Sqlite => "BEGIN IMMEDIATE",
-            Self::Postgres => "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '2s'",
+            Self::Postgres => {
+                "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '2s'"
+            }
         }
     }
 

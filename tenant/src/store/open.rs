@@ -186,6 +186,7 @@ pub(super) fn migrations(dialect: Dialect) -> Migrator {
         ("budgets", include_str!("../../migrations/0007_budgets.sql")),
         ("budget parts", include_str!("../../migrations/0008_budget_parts.sql")),
         ("leaks and accounts", include_str!("../../migrations/0009_leaks_and_accounts.sql")),
+        ("released parts", include_str!("../../migrations/0010_released_parts.sql")),
     ];
     let migration = |(version, (name, sql)): (i64, (&'static str, &'static str))| {
         // Ours alone: no word of anybody's is in it.

@@ -4,10 +4,6 @@
 //! so is the answer: a message that is lost, or comes twice, changes nothing that was not asked. To lower a row takes its version,
 //! so that a message which comes late, after others, lowers nothing.
 
-mod decide;
-mod names;
-mod records;
-
 use std::time::Duration;
 
 use sqlx::any::AnyRow;
@@ -15,15 +11,30 @@ use sqlx::{AnyConnection, Row};
 
 use crate::error::StoreError;
 use crate::fault::{Fault, seeded};
-use crate::ledger::{Period, Slice};
+use crate::ledger::Slice;
+use crate::store::dialect::Dialect;
 use crate::store::patience::within;
 use crate::store::{Store, TenantId, row};
-use crate::time::UnixMillis;
 
 use decide::{Decided, Row as PartRow, decide};
+use fold::fold;
 use names::{named, names, signed, slice_of, unsigned};
+pub(crate) use old::CLOCKS_APART_MAX_MS;
 pub use records::{PART_RECORDS_MAX, PartRecord, Released};
 
+// By the database's clock, in milliseconds: those of gateways may differ.
+macro_rules! by_clock {
+    ($dialect:expr, $before:literal, $after:literal) => {
+        match $dialect {
+            crate::store::dialect::Dialect::Sqlite => {
+                concat!($before, "CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER)", $after)
+            }
+            crate::store::dialect::Dialect::Postgres => {
+                concat!($before, "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)", $after)
+            }
+        }
+    };
+}
 macro_rules! of_the_slice {
     ($before:literal, $after:literal) => {
         concat!(
@@ -36,7 +47,7 @@ macro_rules! of_the_slice {
 macro_rules! select {
     () => {
         of_the_slice!(
-            "SELECT gateway, epoch, version, amount, spent, used, wanted, wanted_ms FROM budget_parts",
+            "SELECT gateway, epoch, version, amount, spent, used, wanted, wanted_ms, seen_ms, released FROM budget_parts",
             ""
         )
     };
@@ -52,31 +63,39 @@ macro_rules! set_base {
     };
 }
 macro_rules! touch {
-    () => {
-        "INSERT INTO budget_periods (level, subject, model, unit, period, starts, epoch, base, touched)
+    ($dialect:expr) => {
+        by_clock!(
+            $dialect,
+            "INSERT INTO budget_periods (level, subject, model, unit, period, starts, epoch, base, touched)
          VALUES ($1, $2, $3, $4, $5, $6, 0, 0, 1)
          ON CONFLICT (level, subject, model, unit, period, starts)
-         DO UPDATE SET touched = budget_periods.touched + 1 RETURNING epoch, base"
+         DO UPDATE SET touched = budget_periods.touched + 1 RETURNING epoch, base, touched, ",
+            ""
+        )
     };
 }
 macro_rules! write {
     () => {
         "INSERT INTO budget_parts (level, subject, model, unit, period, starts, gateway, epoch, version, amount, spent, used,
-                                   wanted, wanted_ms, seen_ms)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+                                   wanted, wanted_ms, seen_ms, released)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
          ON CONFLICT (level, subject, model, unit, period, starts, gateway)
          DO UPDATE SET epoch = excluded.epoch, version = excluded.version, amount = excluded.amount, spent = excluded.spent,
-            used = excluded.used, wanted = excluded.wanted, wanted_ms = excluded.wanted_ms, seen_ms = excluded.seen_ms"
+            used = excluded.used, wanted = excluded.wanted, wanted_ms = excluded.wanted_ms, seen_ms = excluded.seen_ms,
+            released = excluded.released"
     };
 }
 
-/// Gateways that may hold parts of one budget in one period.
+mod decide;
+mod fold;
+mod names;
+mod old;
+mod records;
+
+/// Gateways that may hold parts of one budget in one period. One more takes the place of one that has spent all that it held.
 pub const PART_GATEWAYS_MAX: usize = 256;
 /// How long a request that waits for a part keeps others from what is free; longer than it waits.
 pub(crate) const WANT_KEPT: Duration = Duration::from_secs(3);
-/// Days after the end of its period for which a day's part is kept, and for which a month's is.
-const DAYS_KEPT: u64 = 7;
-const MONTH_DAYS_KEPT: u64 = 70;
 
 /// What a gateway says of one budget's period, and asks.
 #[derive(Clone, Debug)]
@@ -164,11 +183,10 @@ impl Store {
         &self,
         gateway: &str,
         asks: &[PartAsk],
-        now: UnixMillis,
         limit: Duration,
     ) -> Result<Vec<PartAnswer>, StoreError> {
         let mut connection = self.patience.answer(self.pool.acquire()).await?;
-        let exchanged = within(limit, self.exchange_on(&mut connection, gateway, asks, now)).await;
+        let exchanged = within(limit, self.exchange_on(&mut connection, gateway, asks)).await;
         if exchanged.is_err() {
             // Given back, it might be waited for once more.
             connection.close_on_drop();
@@ -181,7 +199,6 @@ impl Store {
         connection: &mut AnyConnection,
         gateway: &str,
         asks: &[PartAsk],
-        now: UnixMillis,
     ) -> Result<Vec<PartAnswer>, StoreError> {
         // In one order, so that two gateways never wait for each other in a ring.
         let mut order: Vec<_> = asks.iter().enumerate().collect();
@@ -189,7 +206,7 @@ impl Store {
         let mut answers = Vec::with_capacity(asks.len());
         let mut changing = sqlx::Connection::begin_with(connection, self.dialect.begin_exchange()).await?;
         for (place, ask) in order {
-            answers.push((place, exchange_one(&mut changing, gateway, ask, now).await?));
+            answers.push((place, exchange_one(&mut changing, self.dialect, gateway, ask).await?));
         }
         changing.commit().await?;
         answers.sort_unstable_by_key(|(place, _)| *place);
@@ -210,13 +227,10 @@ impl Store {
     ///
     /// # Errors
     /// As the database reports.
-    pub(crate) async fn wanted_parts(
-        &self,
-        gateway: &str,
-        now: UnixMillis,
-    ) -> Result<Vec<(TenantId, Slice)>, StoreError> {
+    pub(crate) async fn wanted_parts(&self, gateway: &str) -> Result<Vec<(TenantId, Slice)>, StoreError> {
         let mut connection = self.patience.answer(self.pool.acquire()).await?;
-        let asked = sqlx::query(
+        let asked = sqlx::query(by_clock!(
+            self.dialect,
             "SELECT DISTINCT mine.level, mine.subject, mine.model, mine.unit, mine.period, mine.starts, b.tenant
              FROM budget_parts wants JOIN budget_parts mine
                ON mine.level = wants.level AND mine.subject = wants.subject AND mine.model = wants.model
@@ -224,9 +238,10 @@ impl Store {
              JOIN budgets b
                ON b.level = mine.level AND b.subject = mine.subject AND b.model = mine.model
               AND b.unit = mine.unit AND b.period = mine.period
-             WHERE wants.wanted_ms > $1 AND wants.gateway <> $2 AND mine.gateway = $2 LIMIT $3",
-        )
-        .bind(since(now))
+             WHERE wants.wanted_ms > ",
+            " - $1 AND wants.gateway <> $2 AND mine.gateway = $2 LIMIT $3"
+        ))
+        .bind(want_kept_ms())
         .bind(gateway.to_owned())
         .bind(PART_RECORDS_MAX)
         .fetch_all(&mut *connection);
@@ -237,47 +252,21 @@ impl Store {
         let read = |row: &AnyRow| Ok((row::tenant_id(row.try_get(6)?, "budgets", "tenant")?, slice_of(row)?));
         rows?.iter().map(read).collect()
     }
-
-    /// Forgets parts of periods that are long over.
-    ///
-    /// # Errors
-    /// As the database reports.
-    pub(crate) async fn forget_old_parts(&self, now: UnixMillis) -> Result<(), StoreError> {
-        let today = crate::ledger::window(Period::Day, now);
-        let mut connection = self.patience.answer(self.pool.acquire()).await?;
-        let forgetting = async {
-            for sql in [
-                "DELETE FROM budget_parts WHERE period = $1 AND starts < $2",
-                "DELETE FROM budget_periods WHERE period = $1 AND starts < $2",
-            ] {
-                for (period, kept) in [(Period::Day, DAYS_KEPT), (Period::Month, MONTH_DAYS_KEPT)] {
-                    let query = sqlx::query(sql).bind(period.name()).bind(signed(today.saturating_sub(kept)));
-                    query.execute(&mut *connection).await?;
-                }
-            }
-            Ok(())
-        };
-        let forgotten = self.patience.rows(forgetting).await;
-        if forgotten.is_err() {
-            connection.close_on_drop();
-        }
-        Ok(forgotten?)
-    }
 }
 
-/// The moment since which a wish counts.
-fn since(now: UnixMillis) -> i64 {
-    now.get().saturating_sub(i64::try_from(WANT_KEPT.as_millis()).unwrap_or(i64::MAX))
+/// For how many milliseconds a wish counts.
+fn want_kept_ms() -> i64 {
+    i64::try_from(WANT_KEPT.as_millis()).unwrap_or(i64::MAX)
 }
 
 async fn exchange_one(
     on: &mut AnyConnection,
+    dialect: Dialect,
     gateway: &str,
     ask: &PartAsk,
-    now: UnixMillis,
 ) -> Result<PartAnswer, StoreError> {
     // First, so that from here on no other gateway is answered for this budget, and what is read next does not move for any.
-    let (epoch, base) = touch(on, &ask.slice).await?;
+    let Touched { epoch, base, touched, now_ms } = touch(on, dialect, &ask.slice).await?;
     let Some(standing) = standing(on, &ask.slice).await? else {
         if ask.epoch != 0 {
             // Its row counts until it has forgotten what it holds: the budget may be set again by then.
@@ -296,15 +285,20 @@ async fn exchange_one(
     };
     let rows = named(sqlx::query(select!()), &ask.slice).fetch_all(&mut *on).await?;
     let rows = rows.iter().map(PartRow::read).collect::<Result<Vec<_>, _>>()?;
-    let (mine, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.gateway == gateway);
-    if mine.is_empty() && others.len() >= PART_GATEWAYS_MAX {
-        return Ok(PartAnswer::Crowded);
-    }
+    let (mine, mut others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.gateway == gateway);
+    let base = if mine.is_empty() && others.len() >= PART_GATEWAYS_MAX {
+        match fold(on, &ask.slice, &mut others, (standing.epoch, base)).await? {
+            Some(base) => base,
+            None => return Ok(PartAnswer::Crowded),
+        }
+    } else {
+        base
+    };
     if let Some(row) = mine.first().filter(|row| is_blind(row.epoch != standing.epoch, row.version, ask)) {
         return Ok(PartAnswer::Blind { version: row.version });
     }
-    let whole = decide::Whole { epoch: standing.epoch, limit: standing.limit, base };
-    let Some(Decided { row, told }) = decide(whole, (mine.first(), &others), ask, now) else {
+    let whole = decide::Whole { epoch: standing.epoch, limit: standing.limit, base, touched };
+    let Some(Decided { row, told }) = decide(whole, (mine.first(), &others), ask, now_ms) else {
         return Ok(PartAnswer::Stale);
     };
     let query = named(sqlx::query(write!()), &ask.slice).bind(gateway.to_owned());
@@ -316,7 +310,8 @@ async fn exchange_one(
         .bind(signed(row.used))
         .bind(row.want.map(|want| signed(want.amount)))
         .bind(row.want.map(|want| want.since_ms))
-        .bind(now.get())
+        .bind(now_ms)
+        .bind(i64::from(row.is_released))
         .execute(on)
         .await?;
     Ok(PartAnswer::Told(told))
@@ -347,9 +342,20 @@ struct Stands {
     limit: Option<u64>,
 }
 
-async fn touch(on: &mut AnyConnection, slice: &Slice) -> Result<(u64, u64), StoreError> {
-    let row = named(sqlx::query(touch!()), slice).fetch_one(on).await?;
-    Ok((unsigned(row.try_get(0)?, "epoch")?, unsigned(row.try_get(1)?, "base")?))
+/// A budget's period, as whoever is answered now finds it.
+struct Touched {
+    epoch: u64,
+    base: u64,
+    /// One more each time.
+    touched: i64,
+    /// By the database's clock.
+    now_ms: i64,
+}
+
+async fn touch(on: &mut AnyConnection, dialect: Dialect, slice: &Slice) -> Result<Touched, StoreError> {
+    let row = named(sqlx::query(touch!(dialect)), slice).fetch_one(on).await?;
+    let (epoch, base) = (unsigned(row.try_get(0)?, "epoch")?, unsigned(row.try_get(1)?, "base")?);
+    Ok(Touched { epoch, base, touched: row.try_get(2)?, now_ms: row.try_get(3)? })
 }
 
 async fn standing(on: &mut AnyConnection, slice: &Slice) -> Result<Option<Stands>, StoreError> {

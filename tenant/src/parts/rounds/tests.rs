@@ -35,8 +35,8 @@ fn a_part_is_given_back_when_nobody_uses_it_or_its_limit_is_lower() {
     assert_eq!(due(set(101), &sum(50, 10, 5), quiet(0)), None);
     assert_eq!(due(set(100), &sum(50, 10, 5), (Duration::ZERO, true)), Some(Act::Tell));
     assert_eq!(due(LineStands::Set { limit: None }, &sum(50, 10, 5), quiet(0)), None);
-    assert_eq!(due(LineStands::Lifted, &sum(50, 10, 5), quiet(0)), Some(Act::Forget { epoch: 3 }));
-    assert_eq!(due(LineStands::Lifted, &Sum::default(), quiet(0)), Some(Act::Forget { epoch: 0 }));
+    assert_eq!(due(LineStands::Lifted, &sum(50, 10, 5), quiet(0)), Some(Act::Tell));
+    assert_eq!(due(LineStands::Lifted, &Sum::default(), quiet(0)), Some(Act::Tell));
     let runs = Sum { holders: 1, ..Sum::default() };
     assert_eq!(due(LineStands::Lifted, &runs, quiet(0)), None, "forgotten, but for what runs still");
     assert_eq!(due(LineStands::KeyEnded, &sum(50, 10, 5), quiet(0)), None);

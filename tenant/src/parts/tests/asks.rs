@@ -16,7 +16,10 @@ on_both!(
     who_waits_longest_gets_what_is_given_back,
     a_wish_that_nobody_can_fulfil_keeps_nothing_from_others,
     a_part_is_never_less_than_what_is_spent_of_it,
-    a_crowd_is_refused,
+    what_is_handed_out_fits_the_limit_that_its_gateway_knows,
+    wishes_go_by_the_clock_of_the_database,
+    who_has_spent_all_gives_its_place_to_another,
+    what_a_gateway_that_is_gone_held_of_a_count_that_is_over_is_free,
     what_a_gateway_that_is_gone_has_not_used_is_taken_back,
     parts_of_periods_long_over_are_forgotten,
 );
@@ -47,7 +50,7 @@ impl Asked {
     async fn say(&self, gateway: &str, ask: &PartAsk) -> PartAnswer {
         let limit = std::time::Duration::from_secs(20);
         let asks = std::slice::from_ref(ask);
-        self.database.store.exchange_parts(gateway, asks, at(self.now), limit).await.unwrap().remove(0)
+        self.database.store.exchange_parts(gateway, asks, limit).await.unwrap().remove(0)
     }
 
     /// The answer to a gateway that has heard each answer before.
@@ -77,8 +80,14 @@ impl Asked {
         self.told(gateway, &self.ask(0, [0; 3], for_one(need))).await
     }
 
+    /// As if what waits had waited for so many milliseconds more.
+    async fn later(&self, millis: i64) {
+        let sql = format!("UPDATE budget_parts SET wanted_ms = wanted_ms - {millis}");
+        self.database.by_hand(&sql).await.unwrap();
+    }
+
     async fn wanted(&self, gateway: &str) -> usize {
-        self.database.store.wanted_parts(gateway, at(self.now)).await.unwrap().len()
+        self.database.store.wanted_parts(gateway).await.unwrap().len()
     }
 }
 
@@ -175,22 +184,22 @@ pub(super) async fn set_again(asked: Asked) {
 }
 
 async fn who_waits_longest_gets_what_is_given_back(database: Database) {
-    let mut asked = Asked::of(database).await;
+    let asked = Asked::of(database).await;
     let first = asked.first("a", 90).await;
     assert_eq!(asked.wanted("a").await, 0);
     assert_eq!(asked.first("b", 30).await.amount, 0);
     assert_eq!((asked.wanted("a").await, asked.wanted("b").await), (1, 0));
-    asked.now += 10;
+    asked.later(10).await;
     assert_eq!(asked.first("c", 5).await.amount, 0, "the 10 that are free wait for who came before");
     let held = asked.told("a", &asked.ask(first.epoch, [90, 0, 50], Grow::Not)).await;
     let back = asked.ask(first.epoch, [50, 0, 50], for_one(20));
-    asked.now += 10;
+    asked.later(10).await;
     let back = asked.told("a", &PartAsk { version: Some(held.version), ..back }).await;
     assert_eq!(back.amount, 50, "who gave back waits behind them");
     assert_eq!(asked.first("c", 5).await.amount, 5, "there is enough for both now");
     assert_eq!(asked.first("b", 30).await.amount, 30);
     assert_eq!(asked.wanted("a").await, 0);
-    asked.now += 10_000;
+    asked.later(10_000).await;
     assert_eq!(asked.first("c", 5).await.amount, 5);
     assert_eq!(asked.wanted("b").await, 0, "a wish lasts as long as somebody waits");
 }
@@ -225,17 +234,83 @@ pub(super) async fn forgetful(asked: Asked) {
     assert_eq!(asked.first("b", 3).await.amount, 0);
 }
 
-async fn a_crowd_is_refused(database: Database) {
+async fn what_is_handed_out_fits_the_limit_that_its_gateway_knows(database: Database) {
     let asked = Asked::of(database).await;
-    for gateway in 0..PART_GATEWAYS_MAX {
-        asked.first(&gateway.to_string(), 0).await;
+    let knows = |limit| PartAsk { limit: Some(limit), ..asked.ask(0, [0; 3], for_one(40)) };
+    let told = asked.told("a", &knows(60)).await;
+    assert_eq!((told.amount, told.limit), (40, Some(60)), "100 / 8 is less");
+    let told = asked.told("b", &knows(60)).await;
+    assert_eq!((told.amount, told.limit), (0, Some(60)));
+    asked.later(10_000).await;
+    let told = asked.told("c", &knows(300)).await;
+    assert_eq!((told.amount, told.limit), (40, Some(100)));
+    let told = asked.told("b", &knows(60)).await;
+    assert_eq!((told.amount, told.limit), (0, None), "others hold 80");
+}
+
+async fn wishes_go_by_the_clock_of_the_database(database: Database) {
+    let asked = Asked::of(database).await;
+    asked.first("a", 90).await;
+    asked.first("b", 30).await;
+    let parts = asked.database.store.list_parts(asked.payer.tenant).await.unwrap();
+    let now = crate::time::UnixMillis::from_system(std::time::SystemTime::now()).get();
+    // The servers of tests are on this machine.
+    assert!(parts.iter().all(|part| (part.seen.get() - now).abs() < 60_000), "{now}: {parts:?}");
+    assert_eq!(asked.wanted("a").await, 1);
+    asked.later(2_000).await;
+    assert_eq!(asked.wanted("a").await, 1);
+    asked.later(2_000).await;
+    assert_eq!(asked.wanted("a").await, 0);
+    // A clock that was set back: what is of later is of nobody who waits.
+    asked.later(-3_600_000).await;
+    assert_eq!(asked.first("c", 10).await.amount, 10);
+}
+
+async fn who_has_spent_all_gives_its_place_to_another(database: Database) {
+    crowd(Asked::of(database).await).await;
+}
+
+pub(super) async fn crowd(asked: Asked) {
+    let first = asked.first("0", 30).await;
+    for gateway in 1..PART_GATEWAYS_MAX {
+        asked.told(&gateway.to_string(), &asked.ask(first.epoch, [1, 0, 0], Grow::Not)).await;
     }
     assert_eq!(asked.say("one more", &asked.ask(0, [0; 3], for_one(1))).await, PartAnswer::Crowded);
     asked.first("0", 1).await;
+    let all = asked.told("0", &asked.ask(first.epoch, [30; 3], Grow::Not)).await;
+    for gateway in 1..PART_GATEWAYS_MAX {
+        asked.told(&gateway.to_string(), &asked.ask(first.epoch, [0; 3], Grow::Not)).await;
+    }
+    let told = asked.first("one more", 71).await;
+    assert_eq!((told.amount, told.spent_elsewhere), (0, 30), "what it had spent counts on");
+    assert_eq!(asked.first("one more", 70).await.amount, 70);
+    let parts = asked.database.store.list_parts(asked.payer.tenant).await.unwrap();
+    assert_eq!(parts.len(), PART_GATEWAYS_MAX);
+    assert!(parts.iter().all(|part| part.gateway != "0"), "who told longest ago");
+    let back = asked.told_as_is("0", &asked.ask(first.epoch, [30; 3], for_one(1))).await;
+    assert_eq!((back.amount, back.spent), (30, 30), "it is counted twice, and gets no more");
+    assert!(back.version > all.version, "no version comes twice");
+}
+
+async fn what_a_gateway_that_is_gone_held_of_a_count_that_is_over_is_free(database: Database) {
+    let asked = Asked::of(database).await;
+    let first = asked.first("a", 60).await;
+    asked.told("a", &asked.ask(first.epoch, [60, 50, 55], Grow::Not)).await;
+    asked.database.store.lift_budget(&asked.budget.name(), at(NOON)).await.unwrap();
+    asked.database.store.set_budget(&asked.budget, at(NOON)).await.unwrap();
+    assert_eq!(asked.first("b", 41).await.amount, 0);
+    let released = asked.database.store.release_parts("a", at(NOON)).await.unwrap();
+    assert_eq!((released.len(), released[0].freed), (1, 60));
+    assert_eq!(asked.first("b", 100).await.amount, 100, "what it had spent is in what was used before");
+    // It was not gone.
+    assert_eq!(asked.say("a", &asked.ask(first.epoch, [60; 3], Grow::Not)).await, PartAnswer::Stale);
 }
 
 async fn what_a_gateway_that_is_gone_has_not_used_is_taken_back(database: Database) {
-    let asked = Asked::of(database).await;
+    released(Asked::of(database).await).await;
+}
+
+pub(super) async fn released(asked: Asked) {
     let store = &asked.database.store;
     let first = asked.first("a", 60).await;
     asked.told("a", &asked.ask(first.epoch, [60, 20, 25], Grow::Not)).await;
@@ -254,19 +329,40 @@ async fn what_a_gateway_that_is_gone_has_not_used_is_taken_back(database: Databa
     assert_eq!((event.action, &event.subject), (Action::BudgetRelease, &asked.payer.tenant.to_string()));
     assert_eq!(event.after.as_ref().unwrap()["part"], 25);
     assert_eq!(store.release_parts("a", at(NOON)).await.unwrap(), []);
-    // It was not gone: what it holds counts again, and is too much.
-    assert_eq!(asked.told("a", &asked.ask(first.epoch, [60, 20, 60], Grow::Not)).await.amount, 60);
+    // It was not gone: it keeps what it uses by now, and what it had beside that is not its own any more.
+    let mut back = asked.ask(first.epoch, [60, 20, 30], Grow::Not);
+    assert_eq!(asked.told("a", &back).await.amount, 30);
+    back.used = 33;
+    assert_eq!(asked.told_as_is("a", &back).await.amount, 33, "the answer was lost");
+    back = asked.ask(first.epoch, [35, 20, 35], Grow::Not);
+    assert_eq!(
+        asked.told("a", &back).await.amount,
+        35,
+        "it has heard, and says what it had let pass meanwhile"
+    );
+    let late = asked.ask(first.epoch, [40, 20, 20], Grow::Not);
+    assert_eq!(asked.told_as_is("a", &late).await.amount, 40, "and is believed as any other");
     assert_eq!(asked.told("b", &asked.ask(first.epoch, [40, 0, 0], Grow::AsMayBe)).await.amount, 40);
 }
 
 async fn parts_of_periods_long_over_are_forgotten(database: Database) {
-    let mut asked = Asked::of(database).await;
-    asked.first("a", 10).await;
-    asked.now += 6 * DAY;
-    asked.first("a", 10).await;
-    let held = async |asked: &Asked| asked.database.store.list_parts(asked.payer.tenant).await.unwrap().len();
-    asked.database.store.forget_old_parts(at(asked.now)).await.unwrap();
-    assert_eq!(held(&asked).await, 2);
-    asked.database.store.forget_old_parts(at(asked.now + 2 * DAY)).await.unwrap();
-    assert_eq!(held(&asked).await, 1);
+    long_over(Asked::of(database).await).await;
+}
+
+pub(super) async fn long_over(mut asked: Asked) {
+    let now = crate::time::UnixMillis::from_system(std::time::SystemTime::now()).get();
+    for days in [9, 5] {
+        asked.now = now - days * DAY;
+        asked.first("a", 10).await;
+    }
+    let store = &asked.database.store;
+    let held = async || store.list_parts(asked.payer.tenant).await.unwrap().len();
+    // A gateway whose clock is a year ahead, or behind.
+    for wrong in [now + 365 * DAY, now - 365 * DAY] {
+        let apart = store.forget_old_parts(at(wrong)).await.unwrap();
+        assert!(apart.is_some_and(|apart| apart > 364 * DAY.unsigned_abs()), "{apart:?}");
+        assert_eq!(held().await, 2);
+    }
+    assert_eq!(store.forget_old_parts(at(now)).await.unwrap(), None);
+    assert_eq!(held().await, 1);
 }

@@ -76,6 +76,21 @@ fn control_limit_unheard() {
 }
 
 #[test]
+fn control_clock_believed() {
+    control_by(Fault::ClockBelieved, asks::long_over);
+}
+
+#[test]
+fn control_released_taken() {
+    control_by(Fault::ReleasedTaken, asks::released);
+}
+
+#[test]
+fn control_folded_free() {
+    control_by(Fault::FoldedFree, asks::crowd);
+}
+
+#[test]
 fn control_part_forgotten() {
     control(Fault::PartForgotten, Turns::None);
 }

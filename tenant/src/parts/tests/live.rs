@@ -14,6 +14,8 @@ on_both!(
     what_another_holds_is_given_back_to_who_waits,
     what_is_held_lasts_over_a_start_and_is_given_back_at_the_end,
     a_budget_that_is_lifted_is_forgotten,
+    what_is_spent_last_is_told_at_the_end,
+    nothing_is_forgotten_on_the_word_of_an_old_copy,
 );
 
 struct Gateway {
@@ -166,6 +168,58 @@ async fn a_budget_that_is_lifted_is_forgotten(database: Database) {
     })
     .await;
     assert_eq!(gateway.parts.health()().held, 0);
+}
+
+async fn what_is_spent_last_is_told_at_the_end(database: Database) {
+    let (payer, budgets) = account(&database, 100).await;
+    let gateway = Gateway::on(&database, "a").await;
+    let last = gateway.ask(payer, &budgets, 100).await.unwrap();
+    until("what runs is told", async || !gateway.parts.house.desk().is_flying(payer.tenant)).await;
+    spend(last, 100);
+    gateway.parts.finish().await;
+    let parts = database.store.list_parts(payer.tenant).await.unwrap();
+    assert_eq!((parts[0].amount, parts[0].spent, parts[0].used), (100, 100, 100));
+}
+
+/// A gateway that starts without the store, from a copy of before the budget was set.
+async fn nothing_is_forgotten_on_the_word_of_an_old_copy(database: Database) {
+    let old = Arc::new(Directory::open(&database.store).await.unwrap());
+    let (payer, budgets) = account(&database, 100).await;
+    let gateway = Gateway::on(&database, "a").await;
+    spend(gateway.ask(payer, &budgets, 100).await.unwrap(), 30);
+    drop(gateway);
+    let ledger = Arc::new(Gateway::open(&database.folder.path().join("a")).await);
+    let away = database.again().await.unwrap();
+    away.clone().close().await;
+    let slice = Slice { line: budgets[0].line(), start: 0 };
+    let held = |ledger: &Ledger| ledger.shared().held(payer.tenant, &slice);
+    for store in [away, database.store.clone()] {
+        let parts = BudgetParts::begin(Arc::clone(&ledger), store, Arc::clone(&old));
+        crate::parts::rounds::scan(&parts.house, now());
+        until("it is asked", async || !parts.house.desk().is_flying(payer.tenant)).await;
+        assert_eq!((held(&ledger).part.amount, held(&ledger).spent), (100, 30), "the budget is set");
+    }
+}
+
+/// What others want is given back also where a request waits for more, which then takes its turn.
+#[tokio::test]
+async fn who_waits_for_more_gives_back_what_others_want() {
+    let database = Database::sqlite().await;
+    let (payer, budgets) = account(&database, 100).await;
+    let gateway = Gateway::on(&database, "a").await;
+    spend(gateway.ask(payer, &budgets, 60).await.unwrap(), 1);
+    let slice = Slice { line: budgets[0].line(), start: 0 };
+    let shared = gateway.ledger.shared();
+    for wishes in
+        [[Wish::of(Act::GiveBack), Wish::need(70, 100)], [Wish::need(70, 100), Wish::of(Act::GiveBack)]]
+    {
+        let both = BTreeMap::from([(slice.clone(), wishes[0].and(wishes[1]))]);
+        let (tickets, asks) = begin(shared, payer.tenant, &both).unwrap();
+        for ticket in tickets {
+            ticket.await.unwrap();
+        }
+        assert_eq!((asks[0].held, asks[0].grow), (1, Grow::For { one: 70, all: 70 }));
+    }
 }
 
 /// The store falls silent: what is held is spent, then requests are refused, and the refusal says what to do.

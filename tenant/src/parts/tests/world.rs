@@ -8,6 +8,8 @@ use super::*;
 
 const GATES: usize = 3;
 const WORST: u64 = 10;
+/// The clocks of the gateways, by how much they are ahead of the right one.
+const SKEWS: [i64; GATES] = [0, 3_600_000, -7_200_000];
 
 /// What happens beside requests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -68,6 +70,8 @@ enum Flight {
 struct Gate {
     books: Books,
     name: String,
+    /// How far its clock is ahead.
+    skew: i64,
     versions: HashMap<Slice, i64>,
     wishes: BTreeMap<Slice, Wish>,
     flight: Flight,
@@ -82,6 +86,7 @@ struct Gate {
 pub(super) struct World<'a> {
     choose: &'a mut dyn FnMut(usize) -> usize,
     plan: Plan,
+    database: &'a Database,
     store: Store,
     payer: Payer,
     now: i64,
@@ -103,7 +108,7 @@ pub(super) struct World<'a> {
 
 impl<'a> World<'a> {
     pub(super) async fn run(
-        database: &Database,
+        database: &'a Database,
         plan: Plan,
         choose: &'a mut dyn FnMut(usize) -> usize,
     ) -> Seen {
@@ -118,6 +123,7 @@ impl<'a> World<'a> {
         let gate = |name: usize| Gate {
             books: Books::named(100 + name as u128),
             name: uuid::Uuid::from_u128(100 + name as u128).to_string(),
+            skew: SKEWS[name],
             versions: HashMap::new(),
             wishes: BTreeMap::new(),
             flight: Flight::None,
@@ -128,6 +134,7 @@ impl<'a> World<'a> {
         let mut world = Self {
             choose,
             plan,
+            database,
             store: database.store.clone(),
             payer,
             now: NOON,
@@ -173,7 +180,12 @@ impl<'a> World<'a> {
                 }
             }
             37 => self.look(gate).await,
-            38 => self.now += [1_000, 60_000, 3_600_000, DAY / 4][(self.choose)(4)],
+            38 => {
+                let passed = [1_000, 60_000, 3_600_000, DAY / 4][(self.choose)(4)];
+                self.now += passed;
+                let sql = format!("UPDATE budget_parts SET wanted_ms = wanted_ms - {passed}");
+                self.database.by_hand(&sql).await.unwrap();
+            }
             _ => self.turn().await,
         }
     }
@@ -193,6 +205,11 @@ impl<'a> World<'a> {
         }
     }
 
+    /// What time it is at a gateway.
+    fn clock(&self, gate: usize) -> i64 {
+        self.now + self.gates[gate].skew
+    }
+
     fn settle(&mut self, gate: usize, made: i64, reservation: Reservation) {
         let tokens = (self.choose)(WORST as usize + 1) as u64;
         let used = Used { prompt: tokens, cached: 0, completion: 0 };
@@ -206,13 +223,14 @@ impl<'a> World<'a> {
         let pricing = Pricing::Priced(Price::new(1, 1, 1).unwrap());
         let worst = WorstCase::new(WORST, 0, 1).unwrap();
         let claim = Claim { payer: self.payer, model: &name, pricing, budgets: &budgets, worst };
-        match self.gates[gate].books.shared.begin(&claim, at(self.now)) {
+        let made = self.clock(gate);
+        match self.gates[gate].books.shared.begin(&claim, at(made)) {
             Ok((reservation, ticket)) => {
                 self.check_let_through(gate);
                 for low in reservation.low() {
                     self.wish(gate, low.slice.clone(), Wish::as_may_be(low.limit));
                 }
-                Client::Waiting { made: self.now, reservation, ticket }
+                Client::Waiting { made, reservation, ticket }
             }
             Err(BudgetRefusal::Short(short)) => {
                 for short in short {
@@ -234,7 +252,7 @@ impl<'a> World<'a> {
 
     /// Gives back what others want, or what is not used.
     async fn look(&mut self, gate: usize) {
-        let wanted = self.store.wanted_parts(&self.gates[gate].name, at(self.now)).await.unwrap();
+        let wanted = self.store.wanted_parts(&self.gates[gate].name).await.unwrap();
         self.seen.wanted += wanted.len();
         for (tenant, slice) in wanted {
             assert_eq!(tenant, self.payer.tenant);
@@ -242,7 +260,7 @@ impl<'a> World<'a> {
         }
         if (self.choose)(3) == 0 {
             let budget = (self.choose)(self.budgets.len());
-            let slice = slice(&self.budgets[budget], self.now);
+            let slice = slice(&self.budgets[budget], self.clock(gate));
             // The key, or what else binds the line, ends, and is taken back later.
             let is_ended = (self.choose)(2) == 0 && self.held(gate, &slice).holders == 0;
             let act = if is_ended { Act::LetGo } else { Act::GiveBack };
@@ -271,7 +289,7 @@ impl<'a> World<'a> {
                         if slice.line == budget.line() {
                             self.gates[gate].at_reset.insert(slice.clone(), sum.spent);
                             if (self.choose)(2) == 0 {
-                                self.wish(gate, slice, Wish::of(Act::Forget { epoch: sum.part.epoch }));
+                                self.wish(gate, slice, Wish::of(Act::Tell));
                             }
                         }
                     }

@@ -52,6 +52,14 @@ pub struct PartRecord {
     pub seen: UnixMillis,
 }
 
+impl PartRecord {
+    /// Whether it is of the same budget and period, of the same gateway.
+    fn is_of(&self, other: &Self) -> bool {
+        let line = |part: &Self| (part.level, part.unit, part.period, part.starts);
+        line(self) == line(other) && self.models == other.models && self.gateway == other.gateway
+    }
+}
+
 /// What was taken back of a gateway's parts.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Released {
@@ -94,27 +102,47 @@ impl Store {
             return Err(StoreError::NoSuchGateway);
         }
         let parts = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        // A late word of it must not make them what they were, nor a wish of its keep anything from others.
+        // What it held of a count that is over may be spent by nobody: should it come back, it is told so.
         sqlx::query(
-            "UPDATE budget_parts SET amount = CASE WHEN amount > used THEN used ELSE amount END, wanted = NULL, wanted_ms = NULL,
-                version = version + 1 WHERE gateway = $1",
+            "DELETE FROM budget_parts WHERE gateway = $1 AND epoch <> COALESCE((
+                SELECT b.since FROM budgets b WHERE b.level = budget_parts.level AND b.subject = budget_parts.subject
+                   AND b.model = budget_parts.model AND b.unit = budget_parts.unit AND b.period = budget_parts.period
+                   AND b.amount IS NOT NULL ORDER BY b.kind LIMIT 1), -1)",
         )
         .bind(gateway.to_owned())
         .execute(change.on())
         .await?;
+        // A late word of it must not make them what they were, nor a wish of its keep anything from others.
+        sqlx::query(
+            "UPDATE budget_parts SET amount = CASE WHEN amount > used THEN used ELSE amount END, wanted = NULL, wanted_ms = NULL,
+                version = version + 1, released = 1 WHERE gateway = $1",
+        )
+        .bind(gateway.to_owned())
+        .execute(change.on())
+        .await?;
+        let left = sqlx::query(select!("WHERE p.gateway = $1"))
+            .bind(gateway.to_owned())
+            .bind(PART_RECORDS_MAX)
+            .fetch_all(change.on())
+            .await?;
+        let left = left.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let mut released = Vec::new();
-        for part in parts.into_iter().filter(|part| part.amount > part.used) {
-            let PartRecord { level, starts, amount, used, .. } = part;
+        for part in parts {
+            let kept = left.iter().find(|one| one.is_of(&part)).map_or(0, |one| one.amount);
+            let PartRecord { level, starts, amount, .. } = part;
+            if amount <= kept {
+                continue;
+            }
             let said = |amount: u64| json!({ "gateway": gateway, "starts": starts, "part": amount });
             let told = Told {
                 action: Action::BudgetRelease,
                 subject: subject(level),
                 tenant: Some(tenant_of(change.on(), level).await?),
                 before: Some(said(amount)),
-                after: Some(said(used)),
+                after: Some(said(kept)),
             };
             self.tell(&mut change, now, told).await?;
-            released.push(Released { freed: amount.saturating_sub(used), part });
+            released.push(Released { freed: amount.saturating_sub(kept), part });
         }
         change.commit().await?;
         Ok(released)

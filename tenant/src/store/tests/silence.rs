@@ -199,8 +199,8 @@ async fn what_is_given_up_keeps_no_connection() {
                 0 => store.add_usage(&batch, at(NOW)).await.map(drop),
                 1 => store.note_uses(&uses).await,
                 2 => store.spent(&budget, at(NOW)).await.map(drop),
-                3 => store.exchange_parts("a", std::slice::from_ref(&ask), at(NOW), SHORT).await.map(drop),
-                _ => store.wanted_parts("a", at(NOW)).await.map(drop),
+                3 => store.exchange_parts("a", std::slice::from_ref(&ask), SHORT).await.map(drop),
+                _ => store.wanted_parts("a").await.map(drop),
             }
         };
         let falls_silent = async {

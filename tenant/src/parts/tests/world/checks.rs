@@ -21,9 +21,10 @@ impl World<'_> {
         if self.plan.turns == Turns::Lifts {
             return;
         }
+        let made = self.clock(gate);
         let gate = &self.gates[gate];
         for (budget, known) in self.budgets.iter().zip(&gate.budgets) {
-            let slice = slice(budget, self.now);
+            let slice = slice(budget, made);
             let since = gate.since.get(&slice).copied().unwrap_or(0);
             let (allowed, truth) = (budget.limit.max(known.limit).max(since), self.truth(&slice) + WORST);
             assert!(truth <= allowed, "let through: {truth} of {allowed}: {budget:?}, {known:?}, {since}");
@@ -31,8 +32,10 @@ impl World<'_> {
     }
 
     pub(super) fn check(&mut self) {
-        for (place, budget) in self.budgets.clone().iter().enumerate() {
-            let slice = slice(budget, self.now);
+        let all = self.budgets.clone();
+        let at_gates = (0..all.len()).flat_map(|place| (0..GATES).map(move |gate| (place, gate)));
+        for (place, gate) in at_gates {
+            let (budget, slice) = (&all[place], slice(&all[place], self.clock(gate)));
             let known =
                 self.gates.iter().map(|gate| gate.budgets[place].limit).chain([budget.limit]).max().unwrap();
             let allowed = self.allowed.entry(slice.clone()).or_default();
@@ -79,7 +82,10 @@ impl World<'_> {
                 }
                 self.gates[gate].wishes.clear();
                 for budget in self.budgets.clone() {
-                    self.wish(gate, slice(&budget, self.now), Wish { act, limit: Some(budget.limit) });
+                    for clock in 0..GATES {
+                        let wish = Wish { limit: Some(budget.limit), ..Wish::of(act) };
+                        self.wish(gate, slice(&budget, self.clock(clock)), wish);
+                    }
                 }
                 self.fly(gate).await;
             }
@@ -89,8 +95,9 @@ impl World<'_> {
             }
             assert_eq!(self.gates[gate].books.shared.reservations.taken(), 0, "reservations outstanding");
         }
-        for budget in &self.budgets {
-            let slice = slice(budget, self.now);
+        let at_gates = self.budgets.iter().flat_map(|budget| (0..GATES).map(move |gate| (budget, gate)));
+        for (budget, gate) in at_gates {
+            let slice = slice(budget, self.clock(gate));
             let records = self.store.list_parts(self.payer.tenant).await.unwrap();
             let of = records.iter().filter(|one| one.level == budget.level && one.starts == slice.start);
             let (amounts, spent): (u64, u64) =
@@ -98,7 +105,7 @@ impl World<'_> {
             assert_eq!(amounts, spent, "all else is given back");
             if self.plan.turns != Turns::Lifts {
                 let (truth, stored) =
-                    (self.truth(&slice), self.store.spent(budget, at(self.now)).await.unwrap());
+                    (self.truth(&slice), self.store.spent(budget, at(self.clock(gate))).await.unwrap());
                 assert!(truth <= stored, "what was told to be on disk is stored");
                 assert_eq!(spent, stored, "the parts and the usage say the same");
             }

@@ -7,11 +7,6 @@ impl World<'_> {
         match std::mem::replace(&mut self.gates[gate].flight, Flight::None) {
             Flight::None => {
                 let wishes = std::mem::take(&mut self.gates[gate].wishes);
-                for (slice, wish) in &wishes {
-                    if matches!(wish.act, Act::Forget { epoch } if epoch == self.epoch(gate, slice)) {
-                        self.lose(gate, slice);
-                    }
-                }
                 let (tickets, asks) =
                     begin(&self.gates[gate].books.shared, self.payer.tenant, &wishes).unwrap();
                 self.gates[gate].flight = Flight::Lowering { wishes, tickets, asks };
@@ -90,7 +85,7 @@ impl World<'_> {
 
     /// What the store answers, and of which budgets it has given more for that.
     pub(super) async fn exchange(&mut self, name: &str, asks: &[PartAsk]) -> (Vec<PartAnswer>, Vec<Slice>) {
-        let answers = self.store.exchange_parts(name, asks, at(self.now), LONG).await.unwrap();
+        let answers = self.store.exchange_parts(name, asks, LONG).await.unwrap();
         let mut grew = Vec::new();
         for record in self.store.list_parts(self.payer.tenant).await.unwrap() {
             assert!(record.amount >= record.spent, "less than what is spent of it: {record:?}");
@@ -119,10 +114,6 @@ impl World<'_> {
 
     pub(super) fn held(&self, gate: usize, slice: &Slice) -> Sum {
         self.gates[gate].books.shared.held(self.payer.tenant, slice)
-    }
-
-    fn epoch(&self, gate: usize, slice: &Slice) -> u64 {
-        self.held(gate, slice).part.epoch
     }
 
     /// What this gateway has spent of a count that is over, and was not stored when the next began, is missed.
