@@ -345,6 +345,26 @@ pub(super) async fn released(asked: Asked) {
     assert_eq!(asked.told("b", &asked.ask(first.epoch, [40, 0, 0], Grow::AsMayBe)).await.amount, 40);
 }
 
+/// A server that would show each transaction what there was when it began, where nobody says otherwise.
+#[tokio::test]
+async fn exchanges_see_what_there_is_whatever_the_server_does_by_itself() {
+    let database = Database::postgres().await;
+    let sql = "DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database()
+        || ' SET default_transaction_isolation = ''repeatable read'''; END $$";
+    database.by_hand(sql).await.unwrap();
+    let asked = Asked::of(database).await;
+    let stores = [asked.database.again().await.unwrap(), asked.database.again().await.unwrap()];
+    let ask = async |gateway: usize| {
+        let (name, limit) = (gateway.to_string(), std::time::Duration::from_secs(20));
+        for _ in 0..50 {
+            let asks = [asked.ask(0, [0; 3], for_one(1))];
+            stores[gateway].exchange_parts(&name, &asks, limit).await.unwrap();
+        }
+    };
+    asked.first("0", 1).await;
+    tokio::join!(ask(0), ask(1));
+}
+
 async fn parts_of_periods_long_over_are_forgotten(database: Database) {
     long_over(Asked::of(database).await).await;
 }
