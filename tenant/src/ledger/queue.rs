@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -13,11 +14,16 @@ use crate::ledger::error::LedgerError;
 use crate::ledger::record::Record;
 use crate::ledger::usage::Taken;
 
+/// How long what nobody waits for may wait for company: a sync costs more than all that a short request writes.
+const LINGER_MAX: Duration = Duration::from_millis(100);
+
 /// What the writer is asked.
 pub(crate) enum Entry {
     /// Write this, and say so.
     Told { record: Record, ticket: oneshot::Sender<()> },
-    /// Write this.
+    /// The same, within [`LINGER_MAX`].
+    Lazy { record: Record, ticket: oneshot::Sender<()> },
+    /// Write this, within [`LINGER_MAX`].
     Untold { record: Record },
     /// Say when all that came before is written.
     Sync { ticket: oneshot::Sender<()> },
@@ -25,6 +31,16 @@ pub(crate) enum Entry {
     Take { answer: oneshot::Sender<Taken> },
     /// This batch is stored.
     Confirm { number: u64, answer: oneshot::Sender<Result<(), LedgerError>> },
+}
+
+impl Entry {
+    /// 1 where somebody waits for it now.
+    const fn awaited(&self) -> usize {
+        match self {
+            Self::Untold { .. } | Self::Lazy { .. } => 0,
+            Self::Told { .. } | Self::Sync { .. } | Self::Take { .. } | Self::Confirm { .. } => 1,
+        }
+    }
 }
 
 /// Whether an entry can be refused.
@@ -45,6 +61,8 @@ pub(crate) struct Queue {
 
 struct State {
     waiting: VecDeque<Entry>,
+    /// How many of those somebody waits for.
+    awaited: usize,
     door: Door,
 }
 
@@ -58,10 +76,17 @@ enum Door {
     Ended(io::ErrorKind),
 }
 
+impl State {
+    /// Whether nobody waits for what there is, and there is room for more.
+    fn may_linger(&self, count_max: usize) -> bool {
+        matches!(self.door, Door::Open) && self.waiting.len() < count_max && self.awaited == 0
+    }
+}
+
 impl Queue {
     /// Empty; whoever can be refused is, beyond `refusable_max` entries.
     pub(crate) const fn new(refusable_max: usize) -> Self {
-        let state = Mutex::new(State { waiting: VecDeque::new(), door: Door::Open });
+        let state = Mutex::new(State { waiting: VecDeque::new(), awaited: 0, door: Door::Open });
         Self { state, came: Condvar::new(), refusable_max }
     }
 
@@ -78,20 +103,33 @@ impl Queue {
             }
             (Door::Open, _) | (Door::Closing, Urgency::Owed) => {}
         }
+        state.awaited = state.awaited.saturating_add(entry.awaited());
         state.waiting.push_back(entry);
         drop(state);
         self.came.notify_one();
         Ok(())
     }
 
-    /// Waits for entries, and moves up to `count_max` of them to `to`; none when the queue is closed and empty.
+    /// Waits for entries, and moves up to `count_max` of them to `to`; none when the queue is closed and empty. Where nobody waits for
+    /// any of them, it waits a little for more.
     pub(crate) fn take(&self, to: &mut Vec<Entry>, count_max: usize) {
         let mut state = self.lock();
         while state.waiting.is_empty() && matches!(state.door, Door::Open) {
             state = self.came.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        let first = Instant::now();
+        while state.may_linger(count_max) {
+            let left = LINGER_MAX.saturating_sub(first.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            state = self.came.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
         let count = state.waiting.len().min(count_max);
+        let from = to.len();
         to.extend(state.waiting.drain(..count));
+        let taken = to.iter().skip(from).map(Entry::awaited).sum();
+        state.awaited = state.awaited.saturating_sub(taken);
     }
 
     /// Takes no more; what waits is still written.
@@ -132,5 +170,37 @@ impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing that can panic runs under the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::ledger::price::Used;
+    use crate::store::TenantId;
+
+    fn mark(id: u64) -> Entry {
+        let record = Record::Mark { tenant: TenantId(Uuid::nil()), id, used: Used::NONE };
+        Entry::Untold { record }
+    }
+
+    #[test]
+    fn only_what_nobody_waits_for_waits_for_company() {
+        let queue = Queue::new(8);
+        queue.push(mark(1), Urgency::Refusable).unwrap();
+        assert!(queue.lock().may_linger(4), "alone");
+        assert!(!queue.lock().may_linger(1), "a frame is full");
+        let (ticket, _told) = oneshot::channel();
+        queue.push(Entry::Sync { ticket }, Urgency::Refusable).unwrap();
+        assert!(!queue.lock().may_linger(4), "somebody waits");
+        let mut taken = Vec::new();
+        queue.take(&mut taken, 4);
+        assert_eq!((taken.len(), queue.lock().awaited), (2, 0));
+        queue.push(mark(2), Urgency::Refusable).unwrap();
+        assert!(queue.lock().may_linger(4), "who waited was answered");
+        queue.close();
+        assert!(!queue.lock().may_linger(4), "nobody comes any more");
     }
 }

@@ -90,7 +90,13 @@ impl Shared {
         let record = Record::Reserve { id, open: open.clone() };
         // Under the book's lock, so that the journal has a tenant's records in the order of its book; the book
         // changes only once the record has its place.
-        self.queue.push(Entry::Told { record, ticket }, Urgency::Refusable)?;
+        let entry = if budgets.is_empty() {
+            // Only its usage is at stake, which its end writes whole: nobody waits for this.
+            Entry::Lazy { record, ticket }
+        } else {
+            Entry::Told { record, ticket }
+        };
+        self.queue.push(entry, Urgency::Refusable)?;
         let most = held.sums().saturating_add(missing);
         held.reserve(id, open.clone()).map_err(|_: Unfit| BudgetRefusal::TooLarge)?;
         let forgotten = most.saturating_sub(held.sums());

@@ -102,7 +102,7 @@ impl<D: Disk> Writer<D> {
 
     fn take_in(&mut self, entry: Entry) -> io::Result<()> {
         match entry {
-            Entry::Told { record, ticket } => {
+            Entry::Told { record, ticket } | Entry::Lazy { record, ticket } => {
                 self.write(&record)?;
                 self.answers.push(Answer::Written(ticket));
             }
