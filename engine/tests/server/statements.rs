@@ -125,9 +125,10 @@ fn a_stop_token_is_not_in_the_output() {
 #[test]
 fn a_preempted_sequence_states_its_output_once() {
     let few = EngineConfig { sequences_max: 2, step_tokens: Tokens::new(4), ..no_cache() };
-    let server = Server::with(600, |config| config.engine = few);
+    let server = Server::with(2400, |config| config.engine = few);
     let mut gateway = Gateway::open(&server);
-    let long: Vec<Submit> = (1..3).map(|number| submit(number, 1, prompt(number, 30), 300)).collect();
+    // Long enough that they surely still run when the late one comes.
+    let long: Vec<Submit> = (1..3).map(|number| submit(number, 1, prompt(number, 30), 1500)).collect();
     for asked in &long {
         gateway.submit(asked.clone());
     }

@@ -14,7 +14,7 @@ use crate::ledger::error::LedgerError;
 use crate::ledger::record::Record;
 use crate::ledger::usage::Taken;
 
-/// How long what nobody waits for may wait for company: a sync costs more than all that a short request writes.
+/// How long [`Entry::Lazy`] may wait for company: a sync costs more than all that a short request writes.
 const LINGER_MAX: Duration = Duration::from_millis(100);
 
 /// What the writer is asked.
@@ -23,7 +23,7 @@ pub(crate) enum Entry {
     Told { record: Record, ticket: oneshot::Sender<()> },
     /// The same, within [`LINGER_MAX`].
     Lazy { record: Record, ticket: oneshot::Sender<()> },
-    /// Write this, within [`LINGER_MAX`].
+    /// Write this: the marks of what runs, whose loss a crash would bill too low.
     Untold { record: Record },
     /// Say when all that came before is written.
     Sync { ticket: oneshot::Sender<()> },
@@ -34,11 +34,15 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
-    /// 1 where somebody waits for it now.
+    /// 1 where it is to be written now.
     const fn awaited(&self) -> usize {
         match self {
-            Self::Untold { .. } | Self::Lazy { .. } => 0,
-            Self::Told { .. } | Self::Sync { .. } | Self::Take { .. } | Self::Confirm { .. } => 1,
+            Self::Lazy { .. } => 0,
+            Self::Untold { .. }
+            | Self::Told { .. }
+            | Self::Sync { .. }
+            | Self::Take { .. }
+            | Self::Confirm { .. } => 1,
         }
     }
 }
@@ -61,7 +65,7 @@ pub(crate) struct Queue {
 
 struct State {
     waiting: VecDeque<Entry>,
-    /// How many of those somebody waits for.
+    /// How many of those are to be written now.
     awaited: usize,
     door: Door,
 }
@@ -77,7 +81,7 @@ enum Door {
 }
 
 impl State {
-    /// Whether nobody waits for what there is, and there is room for more.
+    /// Whether all that there is may wait, and there is room for more.
     fn may_linger(&self, count_max: usize) -> bool {
         matches!(self.door, Door::Open) && self.waiting.len() < count_max && self.awaited == 0
     }
@@ -110,8 +114,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for entries, and moves up to `count_max` of them to `to`; none when the queue is closed and empty. Where nobody waits for
-    /// any of them, it waits a little for more.
+    /// Waits for entries, and moves up to `count_max` of them to `to`; none when the queue is closed and empty. Where all of
+    /// them may wait, it waits a little for more.
     pub(crate) fn take(&self, to: &mut Vec<Entry>, count_max: usize) {
         let mut state = self.lock();
         while state.waiting.is_empty() && matches!(state.door, Door::Open) {
@@ -181,25 +185,32 @@ mod tests {
     use crate::ledger::price::Used;
     use crate::store::TenantId;
 
-    fn mark(id: u64) -> Entry {
-        let record = Record::Mark { tenant: TenantId(Uuid::nil()), id, used: Used::NONE };
-        Entry::Untold { record }
+    fn mark(id: u64) -> Record {
+        Record::Mark { tenant: TenantId(Uuid::nil()), id, used: Used::NONE }
+    }
+
+    fn lazy(id: u64) -> Entry {
+        Entry::Lazy { record: mark(id), ticket: oneshot::channel().0 }
     }
 
     #[test]
-    fn only_what_nobody_waits_for_waits_for_company() {
+    fn only_what_may_wait_waits_for_company() {
         let queue = Queue::new(8);
-        queue.push(mark(1), Urgency::Refusable).unwrap();
+        queue.push(lazy(1), Urgency::Refusable).unwrap();
         assert!(queue.lock().may_linger(4), "alone");
         assert!(!queue.lock().may_linger(1), "a frame is full");
-        let (ticket, _told) = oneshot::channel();
-        queue.push(Entry::Sync { ticket }, Urgency::Refusable).unwrap();
-        assert!(!queue.lock().may_linger(4), "somebody waits");
+        queue.push(Entry::Untold { record: mark(2) }, Urgency::Refusable).unwrap();
+        assert!(!queue.lock().may_linger(4), "a mark is to be written now");
         let mut taken = Vec::new();
         queue.take(&mut taken, 4);
         assert_eq!((taken.len(), queue.lock().awaited), (2, 0));
-        queue.push(mark(2), Urgency::Refusable).unwrap();
-        assert!(queue.lock().may_linger(4), "who waited was answered");
+        queue.push(lazy(3), Urgency::Refusable).unwrap();
+        assert!(queue.lock().may_linger(4), "what could not wait is gone");
+        let (ticket, _told) = oneshot::channel();
+        queue.push(Entry::Sync { ticket }, Urgency::Refusable).unwrap();
+        assert!(!queue.lock().may_linger(4), "somebody waits");
+        queue.take(&mut taken, 4);
+        queue.push(lazy(4), Urgency::Refusable).unwrap();
         queue.close();
         assert!(!queue.lock().may_linger(4), "nobody comes any more");
     }
